@@ -1,0 +1,2 @@
+// Package quorum keeps the metadata on its own log and publishes it as images.
+package quorum

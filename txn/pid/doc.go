@@ -1,0 +1,2 @@
+// Package pid hands out producer ids.
+package pid
