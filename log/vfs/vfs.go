@@ -2,9 +2,11 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"syscall"
 )
 
@@ -99,9 +101,57 @@ func Open(fsys FS, name string) (File, error) {
 }
 
 // ReadFile reads a whole file. One that is larger than limit bytes is refused unread.
-func ReadFile(fsys FS, name string, limit int64) ([]byte, error) { panic("todo") }
+func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, fmt.Errorf("read %s: %d bytes, at most %d expected", name, size, limit)
+	}
+	data := make([]byte, size)
+	if n, err := f.ReadAt(data, 0); n < len(data) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, nil
+}
 
 // WriteFileAtomic replaces name by a file with the given bytes, durably: written under
 // name.tmp, synced, renamed, and the directory synced. After a crash the old or the new one is
 // there, whole.
-func WriteFileAtomic(fsys FS, name string, data []byte) error { panic("todo") }
+func WriteFileAtomic(fsys FS, name string, data []byte) error {
+	tmp := name + ".tmp"
+	if err := writeSynced(fsys, tmp, data); err != nil {
+		_ = fsys.Remove(tmp)
+		return err
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		_ = fsys.Remove(tmp)
+		return err
+	}
+	return fsys.SyncDir(path.Dir(name))
+}
+
+func writeSynced(fsys FS, name string, data []byte) error {
+	f, err := Create(fsys, name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		_ = f.Close()
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
