@@ -64,7 +64,7 @@ func (t *tree) newDir() *node {
 func (t *tree) newFile() *node {
 	n := &node{}
 	if t.fs.rec != nil {
-		n.log = &writeLog{}
+		n.log = newWriteLog(nil)
 	}
 	return n
 }

@@ -19,7 +19,7 @@ func control(f *os.File, op string, call func(fd int) error) error {
 		for inner = call(int(fd)); inner == unix.EINTR; inner = call(int(fd)) {
 		}
 	}); err != nil {
-		return err
+		return &os.PathError{Op: op, Path: f.Name(), Err: os.ErrClosed}
 	}
 	if inner != nil {
 		return &os.PathError{Op: op, Path: f.Name(), Err: inner}

@@ -193,7 +193,7 @@ func (r *recorder) loseEntries() {
 func (r *recorder) survivors(n *node) *node {
 	if n.children == nil {
 		data := n.log.survives(r.random)
-		return &node{data: data, log: &writeLog{disk: append([]byte(nil), data...)}}
+		return &node{data: data, log: newWriteLog(data)}
 	}
 	out := &node{children: make(map[string]*node), durable: make(map[string]*node)}
 	for _, name := range sortedNames(n.durable) {

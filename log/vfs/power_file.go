@@ -18,6 +18,11 @@ type writeLog struct {
 	disk  []byte             // what the last sync made durable
 	forms map[int64][][]byte // by sector number: what it held after writes since, oldest first
 	sizes []int64            // the sizes since, oldest first
+	cut   int64              // the smallest size since; disk is not shorter when there was none
+}
+
+func newWriteLog(disk []byte) *writeLog {
+	return &writeLog{disk: slices.Clone(disk), cut: int64(len(disk))}
 }
 
 // wrote records the sectors that [off, end) touches, as they are now.
@@ -57,6 +62,7 @@ func (l *writeLog) addSize(size int64) {
 // resized records a truncation: the sector that was cut through is written again, with zeros.
 func (l *writeLog) resized(data []byte, old int64) {
 	size := int64(len(data))
+	l.cut = min(l.cut, size)
 	if edge := min(size, old); edge%sectorSize != 0 {
 		l.wrote(data, edge-1, edge)
 	}
@@ -65,13 +71,14 @@ func (l *writeLog) resized(data []byte, old int64) {
 
 // synced moves everything to the disk.
 func (l *writeLog) synced(data []byte) {
+	l.fit(min(l.cut, int64(len(l.disk)))) // what was cut off since is zero when the file grew again
 	l.fit(int64(len(data)))
 	for s := range l.forms {
 		if at := s * sectorSize; at < int64(len(data)) {
 			copy(l.disk[at:min(at+sectorSize, int64(len(l.disk)))], data[at:])
 		}
 	}
-	l.forms, l.sizes = nil, nil
+	l.forms, l.sizes, l.cut = nil, nil, int64(len(data))
 }
 
 // fit gives the disk image this size.
