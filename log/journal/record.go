@@ -27,12 +27,11 @@ const (
 	KindOpened     Kind = 13
 	KindClean      Kind = 14
 
-	kindMark     Kind = 32 // the journal's own synced mark
-	kindBegin    Kind = 33 // a checkpoint begins
-	kindGroup    Kind = 34 // one group (or a part of one) inside a checkpoint
-	kindEnd      Kind = 35 // the checkpoint is whole
-	maxKind           = kindEnd
-	maxSideBytes      = 1 << 16
+	kindMark  Kind = 32 // the journal's own synced mark
+	kindBegin Kind = 33 // a checkpoint begins
+	kindGroup Kind = 34 // one group (or a part of one) inside a checkpoint
+	kindEnd   Kind = 35 // the checkpoint is whole
+	maxKind        = kindEnd
 )
 
 // Record is one fact about one group. Group is the zero value for Opened and Clean, which speak of
@@ -46,7 +45,7 @@ type Record struct {
 // SwapIntent, SwapDone, Opened and Clean, all by value.
 type Body interface {
 	kind() Kind
-	// todo
+	appendTo(b []byte) []byte
 }
 
 // HardState is raft's: what must be durable before a vote or a message of the term leaves. Terms
