@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// strayInterval is the least time between two lines about one peer.
+	strayInterval = time.Minute
+	// strayPeers bounds the memory of the limiter. Peers beyond it share one line per interval.
+	strayPeers = 4096
+)
+
+// strays logs what strangers and broken clients do, at most one line per peer address and
+// interval; a line tells how many were left out before it.
+type strays struct {
+	logger *slog.Logger
+
+	mu struct {
+		sync.Mutex
+		peers map[netip.Addr]*strayPeer
+	}
+}
+
+type strayPeer struct {
+	last    time.Time
+	skipped int
+}
+
+// log writes a line about the peer, or counts it as left out.
+func (s *strays) log(level slog.Level, peer netip.Addr, msg string, args ...any) {
+	if !s.logger.Enabled(context.Background(), level) {
+		return
+	}
+	now := time.Now()
+	s.mu.Lock()
+	p := s.peerLocked(peer, now)
+	if !p.last.IsZero() && now.Sub(p.last) < strayInterval {
+		p.skipped++
+		s.mu.Unlock()
+		return
+	}
+	skipped := p.skipped
+	p.last, p.skipped = now, 0
+	s.mu.Unlock()
+	if skipped > 0 {
+		args = append(args, "skipped", skipped)
+	}
+	s.logger.Log(context.Background(), level, msg, args...)
+}
+
+func (s *strays) peerLocked(peer netip.Addr, now time.Time) *strayPeer {
+	if s.mu.peers == nil {
+		s.mu.peers = make(map[netip.Addr]*strayPeer)
+	}
+	if p := s.mu.peers[peer]; p != nil {
+		return p
+	}
+	if len(s.mu.peers) >= strayPeers {
+		for a, p := range s.mu.peers {
+			if now.Sub(p.last) >= strayInterval {
+				delete(s.mu.peers, a)
+			}
+		}
+	}
+	if len(s.mu.peers) >= strayPeers {
+		peer = netip.Addr{}
+		if p := s.mu.peers[peer]; p != nil {
+			return p
+		}
+	}
+	p := &strayPeer{}
+	s.mu.peers[peer] = p
+	return p
+}
