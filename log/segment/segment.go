@@ -2,9 +2,14 @@ package segment
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"path"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sluicelog/sluice/kafkaproto"
-	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/log/index"
 	"github.com/sluicelog/sluice/log/vfs"
 )
 
@@ -32,262 +37,283 @@ const (
 	Swap    = ".swap"    // complete, about to take the place of others
 )
 
+// The kinds of files of a segment.
+const (
+	extLog    = ".log"
+	extOffset = ".index"
+	extTime   = ".timeindex"
+	extRaft   = ".raftindex"
+	extTxn    = ".txnindex"
+	extSum    = ".sum"
+)
+
+// Defaults of Options.
+const (
+	defaultInterval   = 4096
+	defaultIndexBytes = 10 << 20
+	defaultFiles      = 64
+)
+
+// MaxSize is the most bytes a segment can hold: Kafka's positions have 31 bits.
+const MaxSize = math.MaxInt32
+
 // Options are a segment's surroundings.
 type Options struct {
 	IndexInterval int        // index.interval.bytes; 0 means 4096
 	IndexBytes    int        // segment.index.bytes; 0 means 10 MiB
 	Files         *FileCache // handles of sealed segments; nil means one of its own
 	Suffix        string     // behind every file name: "", Cleaned, Swap or Deleted
+
+	block int64 // for tests: blockSize
 }
 
-// FileCache bounds the open handles of sealed segments, over all segments that share it. A handle
-// in use is never closed, so the bound is exceeded while more readers than that are active.
-type FileCache struct{}
+// Segment is one segment. Appends, truncations and flushes take turns by themselves; any number of
+// readers may run beside them, without a lock.
+type Segment struct {
+	fs       vfs.FS
+	dir      string
+	base     kafkaproto.Offset
+	files    *FileCache
+	interval int64
+	block    int64
+	maxIndex int
 
-// NewFileCache makes a cache that keeps at most max handles open.
-func NewFileCache(max int) *FileCache { panic("todo") }
+	// What readers see. end holds the next offset relative to the base and the size, published in
+	// one word after the bytes are written, so that a reader never sees one without the other.
+	end                         atomic.Uint64
+	largest, largestOff, first  atomic.Int64
+	baseIndex, lastIndex        atomic.Uint64
+	ready, sealed, broken, gaps atomic.Bool
+	mem                         atomic.Pointer[memory]        // nil when a sealed segment's indexes are read from disk
+	summary                     atomic.Pointer[index.Summary] // of a sealed segment
+	unverified                  atomic.Pointer[unverified]    // nil when every block was verified
+	hints                       atomic.Pointer[hints]
+	cuts                        atomic.Int64 // truncations so far
+	proved                      atomic.Uint32
 
-// Open is the number of handles open now.
-func (c *FileCache) Open() int { panic("todo") }
+	refs                atomic.Int64 // the owner and Acquire
+	closed              atomic.Bool
+	suffix              atomic.Pointer[string]
+	log, offsets, times handle
 
-// Segment is one segment. One caller at a time may write (Append, Truncate, AppendAborted,
-// FlushIndexes, Sync may run beside Append); any number may read beside the writer, without a lock.
-type Segment struct{}
+	// Lock order: repair, flush, mu, names.
+	repair sync.Mutex   // one rebuild of a sealed segment's index at a time
+	flush  sync.Mutex   // guards the writing of index files, and flushed
+	mu     sync.Mutex   // guards w and txns
+	names  sync.RWMutex // held while files are renamed, shared while one is opened
 
-// Create makes an empty active segment. baseIndex is the raft index that its first batch will
-// have; 0 means that raft indexes are not kept (compacted). The directory entry is not synced.
-func Create(fs vfs.FS, dir string, base kafkaproto.Offset, baseIndex uint64, o Options) (*Segment, error) {
-	panic("todo")
+	flushed  flushed
+	txns     []index.Txn
+	txnsLost bool // .txnindex was damaged and SetAborted was not called yet
+	sealing  bool // Seal was called: no more appends
+	w        builder
+	// fileSize is above w.size while a tail that Recover refused waits for Truncate.
+	fileSize int64
 }
 
-// Open opens a segment, sealed or active, without reading batches. When its indexes do not prove
-// that they cover the file (unclean stop, damage, a directory of Kafka's), Ready is false and
-// Recover must be called before anything else.
-func Open(fs vfs.FS, dir string, base kafkaproto.Offset, o Options, sealed bool) (*Segment, error) {
-	panic("todo")
+// memory is the indexes of an active segment.
+type memory struct {
+	offsets index.List[index.Offset]
+	times   index.List[index.Time]
+	rafts   index.List[index.Raft]
+	sums    index.List[index.Sum]
+}
+
+// builder is one for an empty segment.
+func (s *Segment) builder(baseIndex uint64) builder {
+	b := newBuilder(s.base, baseIndex, s.interval)
+	b.block = s.block
+	return b
+}
+
+// newSegment makes a segment without files.
+func newSegment(fs vfs.FS, dir string, base kafkaproto.Offset, o Options) *Segment {
+	s := &Segment{
+		fs: fs, dir: dir, base: base, files: o.Files,
+		interval: int64(o.IndexInterval), maxIndex: o.IndexBytes, block: o.block,
+	}
+	if s.block == 0 {
+		s.block = blockSize
+	}
+	if s.files == nil {
+		s.files = NewFileCache(defaultFiles)
+	}
+	if s.interval == 0 {
+		s.interval = defaultInterval
+	}
+	if s.maxIndex == 0 {
+		s.maxIndex = defaultIndexBytes
+	}
+	s.suffix.Store(&o.Suffix)
+	s.hints.Store(&hints{})
+	s.refs.Store(1)
+	for ext, h := range s.handles() {
+		h.open = func() (vfs.File, error) { return s.openFile(ext) }
+	}
+	return s
+}
+
+func (s *Segment) handles() map[string]*handle {
+	return map[string]*handle{extLog: &s.log, extOffset: &s.offsets, extTime: &s.times}
+}
+
+// fileName is the name of a segment's file: 20 digits, kind, suffix.
+func fileName(base kafkaproto.Offset, ext, suffix string) string {
+	return fmt.Sprintf("%020d%s%s", base, ext, suffix)
+}
+
+func (s *Segment) path(ext string) string {
+	return path.Join(s.dir, fileName(s.base, ext, *s.suffix.Load()))
+}
+
+// openFile opens one of the files for reading, under the name it has now.
+func (s *Segment) openFile(ext string) (vfs.File, error) {
+	s.names.RLock()
+	defer s.names.RUnlock()
+	return vfs.Open(s.fs, s.path(ext))
+}
+
+// published is the end that readers may look at.
+func (s *Segment) published() (next kafkaproto.Offset, size int64) {
+	end := s.end.Load()
+	return s.base + kafkaproto.Offset(end>>32), int64(uint32(end))
+}
+
+// publish shows the builder's state to readers; the end goes last.
+func (s *Segment) publish() {
+	s.largest.Store(s.w.largest)
+	s.largestOff.Store(int64(s.w.largestOff))
+	s.first.Store(s.w.first)
+	s.baseIndex.Store(s.w.baseIndex)
+	s.lastIndex.Store(s.w.lastIndex)
+	s.gaps.Store(s.w.gaps)
+	s.end.Store(uint64(s.w.next-s.base)<<32 | uint64(s.w.size))
+}
+
+// usable says why the segment cannot be used, and else keeps it until Release.
+func (s *Segment) usable() error {
+	if !s.Acquire() {
+		return s.errorf("%w", ErrGone)
+	}
+	if !s.ready.Load() {
+		s.Release()
+		return s.errorf("%w", ErrStale)
+	}
+	return nil
+}
+
+func (s *Segment) errorf(format string, args ...any) error {
+	return fmt.Errorf("segment "+s.path(extLog)+": "+format, args...)
+}
+
+func (s *Segment) corruptf(format string, args ...any) error {
+	return kafkaproto.Corruptf("segment "+s.path(extLog)+": "+format, args...)
 }
 
 // Ready reports whether the segment can be used as it is; else call Recover.
-func (s *Segment) Ready() bool { panic("todo") }
-
-// Recovery says how to recover a segment.
-type Recovery struct {
-	// From is the position, on a batch boundary, from which whole batches are read, their CRC is
-	// verified and Check is called. Below it only headers are walked: those bytes are known to be
-	// synced (ruling 4), and are verified before their first read is served (ruling 9).
-	From int64
-	// BaseIndex is the raft index of the first batch; 0: what .raftindex says, or unknown.
-	BaseIndex uint64
-	// Index gives the raft index of each batch that is walked, in order, so that side entries are
-	// counted. nil: one after the other.
-	Index func(h batch.Header) uint64
-	// Check is called for each whole batch from From on; an error ends the valid prefix before
-	// that batch. b is valid during the call.
-	Check func(b batch.Batch, pos int64) error
-	// Rebuild ignores the indexes on disk.
-	Rebuild bool
-}
-
-// Recovered says what was found.
-type Recovered struct {
-	// End is where the valid prefix ends; the segment's Size is End afterwards.
-	End int64
-	// FileSize is the size of the file. When it is larger than End, call Truncate(End), after
-	// saving what is cut, before the next Append; or leave it and take the partition offline.
-	FileSize int64
-	// Cause is why the bytes at End are not a good batch; nil when End is FileSize.
-	Cause error
-	// Walked is the number of bytes that the indexes had not covered.
-	Walked int64
-}
-
-// Recover makes the segment ready. A bad batch below r.From is returned as a corruption error, and
-// one from there on in Recovered. The indexes of a sealed segment are written anew.
-func (s *Segment) Recover(r Recovery) (Recovered, error) { panic("todo") }
-
-// RebuildIndexes makes all indexes anew from the headers of the batches, and writes those of a
-// sealed segment. index is as in Recovery.
-func (s *Segment) RebuildIndexes(index func(h batch.Header) uint64) error { panic("todo") }
-
-// Append writes b, one or several whole batches, at the end; index is the raft index of the first
-// of them and the others follow it without gaps. After an error nothing has changed (ruling 6):
-// what was written is cut off again. ErrFull: roll and append to the next segment. An error that
-// vfs.IsNoSpace knows may pass; after any other the segment is broken.
-func (s *Segment) Append(b []byte, index uint64) error { panic("todo") }
-
-// Fits reports whether a batch of n bytes that ends with offset last can be appended.
-func (s *Segment) Fits(last kafkaproto.Offset, n int) bool { panic("todo") }
-
-// IndexFull reports whether an index has reached segment.index.bytes: roll.
-func (s *Segment) IndexFull() bool { panic("todo") }
+func (s *Segment) Ready() bool { return s.ready.Load() }
 
 // BaseOffset is the number in the segment's name.
-func (s *Segment) BaseOffset() kafkaproto.Offset { panic("todo") }
+func (s *Segment) BaseOffset() kafkaproto.Offset { return s.base }
 
-// BaseIndex is the raft index of the first batch; 0 when unknown.
-func (s *Segment) BaseIndex() uint64 { panic("todo") }
+// BaseIndex is the raft index of the first batch; of an empty segment the one that Create was told.
+// 0: not kept, or unknown.
+func (s *Segment) BaseIndex() uint64 { return s.baseIndex.Load() }
+
+// LastIndex is the raft index of the last batch. 0: there is none, or it is unknown: not kept, or
+// the segment was truncated and nothing was appended since.
+func (s *Segment) LastIndex() uint64 { return s.lastIndex.Load() }
 
 // NextOffset is the offset behind the last batch; the base offset when there is none.
-func (s *Segment) NextOffset() kafkaproto.Offset { panic("todo") }
-
-// LastIndex is the raft index of the last batch; 0 when there is none or it is unknown.
-func (s *Segment) LastIndex() uint64 { panic("todo") }
+func (s *Segment) NextOffset() kafkaproto.Offset {
+	next, _ := s.published()
+	return next
+}
 
 // Size is the number of bytes of whole batches.
-func (s *Segment) Size() int64 { panic("todo") }
+func (s *Segment) Size() int64 {
+	_, size := s.published()
+	return size
+}
 
 // IndexSize is the number of bytes of the indexes, on disk or to be.
-func (s *Segment) IndexSize() int64 { panic("todo") }
+func (s *Segment) IndexSize() int64 {
+	if m := s.mem.Load(); m != nil {
+		return int64(m.offsets.Len())*index.OffsetSize + int64(m.times.Len())*index.TimeSize +
+			index.SummarySize + int64(m.rafts.Len())*index.RaftSize +
+			index.SumHeaderSize + int64(m.sums.Len())*index.SumSize
+	}
+	if sum := s.summary.Load(); sum != nil {
+		return int64(sum.Offsets.N)*index.OffsetSize + int64(sum.Times.N)*index.TimeSize +
+			index.SummarySize + int64(sum.Rafts.N)*index.RaftSize + int64(sum.Txns.N)*index.TxnSize +
+			index.SumHeaderSize + int64(sum.Sums)*index.SumSize
+	}
+	return 0
+}
 
 // LargestTimestamp is the largest timestamp (milliseconds) and the last offset of the first batch
 // that has it; -1 and the base offset when there is none.
-func (s *Segment) LargestTimestamp() (int64, kafkaproto.Offset) { panic("todo") }
+func (s *Segment) LargestTimestamp() (int64, kafkaproto.Offset) {
+	return s.largest.Load(), kafkaproto.Offset(s.largestOff.Load())
+}
 
 // FirstTimestamp is the largest timestamp of the first batch, by which segment.ms counts; false
 // when there is none.
-func (s *Segment) FirstTimestamp() (int64, bool) { panic("todo") }
+func (s *Segment) FirstTimestamp() (int64, bool) { return s.first.Load(), s.Size() > 0 }
 
 // Sealed reports whether Seal has succeeded.
-func (s *Segment) Sealed() bool { panic("todo") }
+func (s *Segment) Sealed() bool { return s.sealed.Load() }
 
 // Path is the .log file's name now.
-func (s *Segment) Path() string { panic("todo") }
+func (s *Segment) Path() string { return s.path(extLog) }
 
-// Range is whole batches of one segment. Release must be called exactly once.
-type Range struct {
-	File vfs.File
-	Pos  int64
-	Len  int
-	// First is the base offset of the first batch; Next the offset behind the last.
-	First, Next kafkaproto.Offset
+// IndexFull reports whether an index has reached segment.index.bytes: roll.
+func (s *Segment) IndexFull() bool {
+	m := s.mem.Load()
+	if m == nil {
+		return true
+	}
+	// One place is kept for the entry that Seal adds, as Kafka does.
+	return (m.offsets.Len()+1)*index.OffsetSize > s.maxIndex || (m.times.Len()+2)*index.TimeSize > s.maxIndex
 }
 
-// Release lets the segment and its file handle go.
-func (r *Range) Release() { panic("todo") }
-
-// Lookup is the position of the first batch that ends at or behind off. ErrNotFound when off is
-// at or behind NextOffset.
-func (s *Segment) Lookup(off kafkaproto.Offset) (int64, error) { panic("todo") }
-
-// RaftPosition is where a raft index is, or the closest one before it that the index knows.
-type RaftPosition struct {
-	Index  uint64
-	Offset kafkaproto.Offset // base offset of the batch with that index
-	Pos    int64
+// Fits reports whether a batch of n bytes that ends with offset last can be appended.
+func (s *Segment) Fits(last kafkaproto.Offset, n int) bool {
+	return last-s.base <= math.MaxInt32 && s.Size()+int64(n) <= MaxSize
 }
-
-// LookupIndex finds the last entry of .raftindex at or before index; false when raft indexes are
-// not kept or index is before the first.
-func (s *Segment) LookupIndex(index uint64) (RaftPosition, bool, error) { panic("todo") }
-
-// ReadRange finds the bytes of whole batches from the one that holds off on: at most max bytes,
-// all below limit (exclusive). With minOne the first batch is given whole even when it is larger
-// than max, if it is below limit. Len 0: there is nothing to give. The blocks it covers have been
-// verified once since Open (ruling 9); damage is a corruption error.
-func (s *Segment) ReadRange(off kafkaproto.Offset, max int, limit kafkaproto.Offset, minOne bool) (Range, error) {
-	panic("todo")
-}
-
-// ReadBatch reads the batch at pos into buf, which grows when needed, and verifies it.
-func (s *Segment) ReadBatch(pos int64, buf []byte) (batch.Batch, error) { panic("todo") }
-
-// ReadAt reads raw bytes, also behind Size: for saving a tail that is to be cut.
-func (s *Segment) ReadAt(p []byte, pos int64) (int, error) { panic("todo") }
-
-// ScanFrom reads whole batches from pos to Size, in large sequential reads, without verifying
-// their CRC, until fn returns an error. It gives the position behind the last batch that fn took.
-// b is valid during the call.
-func (s *Segment) ScanFrom(pos int64, fn func(b batch.Batch, pos int64) error) (int64, error) {
-	panic("todo")
-}
-
-// ScanHeaders is ScanFrom for headers only; it skips over large payloads.
-func (s *Segment) ScanHeaders(pos int64, fn func(h batch.Header, pos int64) error) (int64, error) {
-	panic("todo")
-}
-
-// FindTime finds the first batch that ends at or behind from and has a record with a timestamp of
-// at least ts by its header. When no record inside qualifies, go on with from = h.NextOffset().
-func (s *Segment) FindTime(ts int64, from kafkaproto.Offset) (h batch.Header, pos int64, found bool, err error) {
-	panic("todo")
-}
-
-// Truncate cuts the segment to pos bytes, a batch boundary, and cuts its indexes. Not synced.
-func (s *Segment) Truncate(pos int64) error { panic("todo") }
-
-// TruncateTo cuts the batch that holds off and all behind it. Not synced.
-func (s *Segment) TruncateTo(off kafkaproto.Offset) error { panic("todo") }
-
-// AbortedTxn is one entry of .txnindex.
-type AbortedTxn struct {
-	ProducerID  kafkaproto.ProducerID
-	FirstOffset kafkaproto.Offset
-	LastOffset  kafkaproto.Offset // of the marker
-	LastStable  kafkaproto.Offset // the last stable offset when the marker was written
-}
-
-// AppendAborted adds an aborted transaction whose marker is in this segment. One that is there
-// already (a marker not behind the last one's) is ignored, so replay may repeat them.
-func (s *Segment) AppendAborted(a AbortedTxn) error { panic("todo") }
-
-// Aborted lists the aborted transactions whose markers are in this segment, in marker order. A
-// corruption error means that the file must be made again from the batches: SetAborted.
-func (s *Segment) Aborted() ([]AbortedTxn, error) { panic("todo") }
-
-// SetAborted replaces the list.
-func (s *Segment) SetAborted(a []AbortedTxn) error { panic("todo") }
-
-// FlushIndexes writes the active segment's indexes as far as they go, so that a recovery walks
-// only what comes after. Not synced, and need not be: what does not prove itself is rebuilt.
-func (s *Segment) FlushIndexes() error { panic("todo") }
-
-// Seal writes the indexes and makes the segment immutable. It may run beside readers and on
-// another goroutine than the appends did, when those have ended. After an error it may be called
-// again; until it succeeds reads go on from memory.
-func (s *Segment) Seal() error { panic("todo") }
-
-// Sync makes the .log file's bytes durable.
-func (s *Segment) Sync() error { panic("todo") }
-
-// SyncAll makes all files of the segment durable, without their directory entries.
-func (s *Segment) SyncAll() error { panic("todo") }
-
-// Verify reads the whole segment from disk and checks every byte against batch CRCs and block
-// sums; pace is called before each read with its size and may wait, or end it by an error.
-func (s *Segment) Verify(pace func(bytes int) error) error { panic("todo") }
 
 // Acquire keeps the files until Release; false when the segment is gone already.
-func (s *Segment) Acquire() bool { panic("todo") }
-
-// Release undoes one Acquire.
-func (s *Segment) Release() { panic("todo") }
-
-// Close flushes the indexes of an active segment and lets the files go with the last reader.
-func (s *Segment) Close() error { panic("todo") }
-
-// Rename gives all files of the segment another suffix. Not synced.
-func (s *Segment) Rename(suffix string) error { panic("todo") }
-
-// Delete renames the files to .deleted and closes the segment; readers that hold it go on. Remove
-// takes the files away.
-func (s *Segment) Delete() error { panic("todo") }
-
-// Remove takes away the files of a segment after Delete. Readers keep the handles they have.
-func (s *Segment) Remove() error { panic("todo") }
-
-// Files is what a partition directory holds.
-type Files struct {
-	Segments []kafkaproto.Offset            // base offsets of .log files without suffix, ascending
-	Suffixed map[string][]kafkaproto.Offset // by suffix: .deleted, .cleaned, .swap; .log files only
-	Orphans  []string                       // segment files without a .log beside them
-	Other    []string                       // everything else: checkpoints, snapshots, strangers
+func (s *Segment) Acquire() bool {
+	for n := s.refs.Load(); n > 0; n = s.refs.Load() {
+		if s.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
 }
 
-// List reads a partition directory.
-func List(fs vfs.FS, dir string) (Files, error) { panic("todo") }
+// Release undoes one Acquire.
+func (s *Segment) Release() {
+	switch n := s.refs.Add(-1); {
+	case n == 0:
+		s.files.unpin(&s.log)
+		for _, h := range s.handles() {
+			s.files.drop(h)
+		}
+	case n < 0:
+		panic(fmt.Sprintf("segment %s: released %d times too often", s.path(extLog), -n))
+	}
+}
 
-// RemoveFiles takes away all files of the segment with this base and suffix.
-func RemoveFiles(fs vfs.FS, dir string, base kafkaproto.Offset, suffix string) error { panic("todo") }
-
-// RenameFiles gives all files of a segment that is not open another suffix.
-func RenameFiles(fs vfs.FS, dir string, base kafkaproto.Offset, from, to string) error { panic("todo") }
+// Close flushes the indexes of an active segment and lets the files go with the last reader.
+func (s *Segment) Close() error {
+	if s.closed.Swap(true) {
+		return s.errorf("%w", ErrGone)
+	}
+	var err error
+	if s.ready.Load() && !s.sealed.Load() && !s.broken.Load() {
+		err = s.flushIndexes()
+	}
+	s.Release()
+	return err
+}
