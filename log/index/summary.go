@@ -99,9 +99,12 @@ func (s *Summary) Encode() []byte {
 func frame(b []byte, version uint16) []byte {
 	be.PutUint16(b, version)
 	be.PutUint16(b[2:], uint16(len(b)))
-	be.PutUint32(b[4:], CRC(0, b[8:]))
+	be.PutUint32(b[4:], frameCRC(b))
 	return b
 }
+
+// frameCRC covers all of a header but itself.
+func frameCRC(b []byte) uint32 { return CRC(CRC(0, b[:4]), b[8:]) }
 
 // unframe checks them. A later version must keep the first 8 bytes as they are: a header whose CRC
 // is right and whose version is not known is newer, and everything else is damage.
@@ -110,7 +113,7 @@ func unframe(file string, b []byte, version uint16, size int) error {
 		return kafkaproto.Corruptf("%s: %d bytes", file, len(b))
 	}
 	v, n := be.Uint16(b), int(be.Uint16(b[2:]))
-	if n < 8 || n > len(b) || be.Uint32(b[4:]) != CRC(0, b[8:n]) {
+	if n < 8 || n > len(b) || be.Uint32(b[4:]) != frameCRC(b[:n]) {
 		return kafkaproto.Corruptf("%s: header of %d bytes fails its CRC", file, n)
 	}
 	if v > version {
@@ -154,7 +157,7 @@ func ParseSummary(b []byte) (Summary, error) {
 
 // SumHeader is the start of .sum.
 //
-//	0 version 2 = 1 | 2 size 2 = 32 | 4 CRC-32C of 8..32  4
+//	0 version 2 = 1 | 2 size 2 = 32 | 4 CRC-32C of the rest 4
 //	8 base offset 8 | 16 bytes of .log 8 | 24 entries 4   | 28 CRC-32C of the entries 4
 type SumHeader struct {
 	BaseOffset kafkaproto.Offset

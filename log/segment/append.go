@@ -150,7 +150,7 @@ func (s *Segment) truncateLocked(pos int64) error {
 	s.publish()
 	s.w.cutLists()
 	s.hints.Store(&hints{})
-	if u := s.unverified.Load(); u != nil && u.until > pos {
+	if u := s.unverified.Load(); u != nil {
 		s.unverified.Store(u.cut(&s.w))
 	}
 	s.dropTxns(s.w.next)

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"errors"
+	"fmt"
 	"sort"
 
 	"github.com/sluicelog/sluice/kafkaproto/batch"
@@ -160,19 +161,52 @@ func (s *Segment) prove(f vfs.File, proof uint32, c index.Count, size int) error
 }
 
 // rebuildSealed makes the indexes of a sealed segment anew while readers wait or go on. Readers use
-// the ones in memory until they are written.
-func (s *Segment) rebuildSealed() error {
+// the ones in memory until they are written. before is the number of rebuilds that the caller had
+// seen when it met the damage.
+func (s *Segment) rebuildSealed(before int64) error {
 	s.repair.Lock()
 	defer s.repair.Unlock()
-	if s.mem.Load() != nil {
-		return nil // another reader was faster
+	if s.rebuilds.Load() != before || s.mem.Load() != nil {
+		return nil // another reader was faster, or memory serves
 	}
 	f, err := s.enter()
 	if err != nil {
 		return err
 	}
 	defer s.leave()
+	b, err := s.rebuilt(f)
+	if err != nil {
+		return fmt.Errorf("rebuild index: %w", err)
+	}
+	s.unverified.Store(b.unverified(b.size))
+	s.mem.Store(b.mem)
+	s.rebuilds.Add(1)
+
+	s.flush.Lock()
+	defer s.flush.Unlock()
+	s.flushed = flushed{}
+	snap := snapshot{
+		sum: b.summary(), offsets: b.mem.offsets.View(), times: b.mem.times.View(), rafts: b.mem.rafts.View(),
+		sums: b.mem.sums.View(), keepTxns: true,
+	}
+	snap.sum.Txns = s.summary.Load().Txns
+	_ = s.sealWith(&snap) // when it fails, memory serves, and the next start tries again
+	return nil
+}
+
+// rebuilt walks a sealed segment's headers. While .sum is good, they are verified by it before; else
+// it is made anew too.
+func (s *Segment) rebuilt(f vfs.File) (*builder, error) {
 	old := s.summary.Load()
+	sums, err := s.allSums()
+	if err != nil && !errors.Is(err, errIndex) {
+		return nil, err
+	}
+	if err == nil {
+		if err := s.verify(f, 0, old.LogSize); err != nil {
+			return nil, err
+		}
+	}
 	b := s.builder(0)
 	w := s.chunkWalker(f)
 	defer w.done()
@@ -182,32 +216,20 @@ func (s *Segment) rebuildSealed() error {
 			err = follows(h, b.next, s.base)
 		}
 		if err != nil {
-			return s.corruptf("rebuild index: %w", err)
+			return nil, err
 		}
 		b.add(h, head, 0)
 	}
 	if b.next != old.NextOffset || b.lastHeader != old.LastHeader {
-		return s.corruptf("rebuild index: the batches end at offset %d, .raftindex knows %d", b.next, old.NextOffset)
+		return nil, s.corruptf("the batches end at offset %d, .raftindex knows %d", b.next, old.NextOffset)
 	}
 	b.addTime()
 	b.endBlock()
+	if sums != nil {
+		b.mem.sums.Set(sums)
+	}
 	b.baseIndex, b.lastIndex = old.BaseIndex, old.LastIndex
 	rafts, err := loadEntries(s, extRaft, index.SummarySize, index.RaftSize, old.Rafts, index.ParseRafts)
-	if err != nil && unlessCorrupt(err) != nil {
-		return err
-	}
 	b.mem.rafts.Set(rafts)
-	s.unverified.Store(b.unverified(b.size))
-	s.mem.Store(b.mem)
-
-	s.flush.Lock()
-	defer s.flush.Unlock()
-	s.flushed = flushed{}
-	snap := snapshot{
-		sum: b.summary(), offsets: b.mem.offsets.View(), times: b.mem.times.View(), rafts: rafts,
-		sums: b.mem.sums.View(), keepTxns: true,
-	}
-	snap.sum.Txns = old.Txns
-	_ = s.sealWith(&snap) // when it fails, memory serves, and the next start tries again
-	return nil
+	return &b, unlessCorrupt(err)
 }

@@ -274,6 +274,12 @@ func (s *Segment) loadSums(sum *index.Summary) ([]index.Sum, error) {
 	return sums, nil
 }
 
+// loadTxns reads .txnindex. It cannot be made again from the batches of one segment, so that it is
+// missing is damage.
 func (s *Segment) loadTxns(sum *index.Summary) ([]index.Txn, error) {
-	return loadEntries(s, extTxn, 0, index.TxnSize, sum.Txns, index.ParseTxns)
+	txns, err := loadEntries(s, extTxn, 0, index.TxnSize, sum.Txns, index.ParseTxns)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = kafkaproto.MarkCorrupt(err)
+	}
+	return txns, err
 }

@@ -94,8 +94,8 @@ func (s *Segment) leave() {
 // undisturbed calls read, and again when it failed while a truncation took bytes away, or because
 // an index on disk was damaged and has been made anew.
 func (s *Segment) undisturbed(read func() error) error {
-	for {
-		cuts := s.cuts.Load()
+	for attempt := 0; ; {
+		cuts, rebuilds := s.cuts.Load(), s.rebuilds.Load()
 		err := read()
 		if err == nil {
 			return nil
@@ -106,10 +106,11 @@ func (s *Segment) undisturbed(read func() error) error {
 		if now != cuts {
 			continue
 		}
-		if !errors.Is(err, errIndex) || s.mem.Load() != nil {
+		if !errors.Is(err, errIndex) || attempt == 2 {
 			return err
 		}
-		if rebuild := s.rebuildSealed(); rebuild != nil {
+		attempt++
+		if rebuild := s.rebuildSealed(rebuilds); rebuild != nil {
 			return rebuild
 		}
 	}

@@ -24,6 +24,9 @@ type Recovery struct {
 	// before it, so that side entries are counted; prev is BaseIndex-1 for the segment's first batch.
 	// nil: prev+1. It is not called when raft indexes are not kept.
 	Index func(prev uint64, h batch.Header) uint64
+	// CheckHeader is called for each header that is walked below From; an error is damage. It is the
+	// caller who knows which epoch and which offset a batch must have.
+	CheckHeader func(h batch.Header, pos int64) error
 	// Check is called for each whole batch from From on; an error ends the valid prefix before
 	// that batch. b is valid during the call.
 	Check func(b batch.Batch, pos int64) error
@@ -172,7 +175,11 @@ func (s *Segment) walkHeaders(f vfs.File, b *builder, r Recovery) error {
 		if err != nil {
 			return err
 		}
-		if err := follows(h, b.next, s.base); err != nil {
+		err = follows(h, b.next, s.base)
+		if err == nil && r.CheckHeader != nil {
+			err = r.CheckHeader(h, b.size)
+		}
+		if err != nil {
 			return kafkaproto.MarkCorrupt(errAt(f, b.size, err))
 		}
 		b.add(h, head, r.index(b, h))

@@ -88,7 +88,8 @@ type Segment struct {
 	summary                     atomic.Pointer[index.Summary] // of a sealed segment
 	unverified                  atomic.Pointer[unverified]    // nil when every block was verified
 	hints                       atomic.Pointer[hints]
-	cuts                        atomic.Int64 // truncations so far
+	cuts                        atomic.Int64 // truncations so far, begun and ended
+	rebuilds                    atomic.Int64 // of a sealed segment's indexes
 	proved                      atomic.Uint32
 
 	refs                atomic.Int64 // the owner and Acquire

@@ -49,8 +49,9 @@ func (u *unverified) mark(block int) bool {
 
 // cut is u for a builder that was cut; nil: nothing is left.
 func (u *unverified) cut(b *builder) *unverified {
-	out := b.unverified(b.size)
-	for i := 0; out != nil && i < b.blocks(b.size)-1; i++ { // the last one was cut through, perhaps
+	until := min(u.until, b.size)
+	out := b.unverified(until)
+	for i := 0; out != nil && i < b.blocks(until)-1; i++ { // the last one was cut through, perhaps
 		if u.verified(i) {
 			out.mark(i)
 		}
