@@ -208,3 +208,15 @@ func (r *Resolver) Topic(overrides map[string]string) Topic { return *r.Layers()
 
 // Broker is the typed view of this broker's settings; it must not be changed.
 func (r *Resolver) Broker() *Broker { return r.current.Load().broker }
+
+// BrokerText is a broker key's value in force; "" when it has none.
+func (l *Layers) BrokerText(name string) string {
+	v, _ := l.brokerText(name)
+	return v
+}
+
+// BrokerNumber is the value in force of a broker key that is a whole number.
+func (l *Layers) BrokerNumber(name string) int64 { return l.brokerReader().long(name) }
+
+// BrokerFlag is the value in force of a broker key that is true or false.
+func (l *Layers) BrokerFlag(name string) bool { return l.brokerReader().flag(name) }

@@ -14,7 +14,8 @@ type Result interface{ result() }
 type CreateTopics struct {
 	Topics       []NewTopic
 	ValidateOnly bool
-	// Internal allows Kafka's internal topic names.
+	// Internal is for the broker's own topics: they get 3 replicas where 3 are wanted and there are
+	// 3 brokers, else 1 (ruling 14).
 	Internal bool
 }
 
@@ -39,7 +40,7 @@ type ConfigValue struct {
 	Value *string
 }
 
-// CreateTopicsResult answers CreateTopics, one row per topic in the order asked.
+// CreateTopicsResult answers CreateTopics, one row per name in the order asked.
 type CreateTopicsResult struct{ Topics []CreatedTopic }
 
 // CreatedTopic is the outcome for one topic; Err carries the Kafka code and sentence.
@@ -49,7 +50,7 @@ type CreatedTopic struct {
 	ID          kafkaproto.TopicID
 	Partitions  int32
 	Replication int16
-	// Config is the topic's set of overrides as created; Config.Resolver describes it.
+	// Config is the topic's overrides in canonical spelling, for config.Resolver.DescribeTopic.
 	Config map[string]string
 }
 
@@ -62,10 +63,10 @@ type TopicRef struct {
 	ID   kafkaproto.TopicID
 }
 
-// DeleteTopicsResult answers DeleteTopics, one row per reference in the order asked.
+// DeleteTopicsResult answers DeleteTopics, one row per topic in the order asked.
 type DeleteTopicsResult struct{ Topics []DeletedTopic }
 
-// DeletedTopic is the outcome for one reference, with both name and id where known.
+// DeletedTopic is the outcome for one reference, with both name and id when it was deleted.
 type DeletedTopic struct {
 	Name string
 	ID   kafkaproto.TopicID
@@ -126,7 +127,8 @@ type AlterResource struct {
 	Type ResourceType
 	Name string // topic name, broker id, or "" for the cluster-wide broker defaults
 	Ops  []AlterOp
-	// IfVersion, when above 0, refuses the change unless the topic is at this version.
+	// IfVersion, when above 0, refuses the change with kerr.InvalidUpdateVersion unless the topic
+	// is at this version.
 	IfVersion int64
 }
 
@@ -150,6 +152,9 @@ type AlteredResource struct {
 // AllocateProducerIDs takes the next block of producer ids for a broker.
 type AllocateProducerIDs struct{ Node kafkaproto.NodeID }
 
+// ProducerIDBlockSize is how many ids a block holds.
+const ProducerIDBlockSize = 1000
+
 // ProducerIDBlock answers AllocateProducerIDs: First up to First+Count-1 belong to the asker.
 type ProducerIDBlock struct {
 	First kafkaproto.ProducerID
@@ -162,12 +167,20 @@ type RegisterNode struct{ Node Node }
 // NodeRegistered answers RegisterNode.
 type NodeRegistered struct{ ID kafkaproto.NodeID }
 
+// InitCluster names a new cluster and finalizes the features of this release; on a cluster that
+// has its name it only finalizes what is new.
+type InitCluster struct{ ClusterID string }
+
+// ClusterInitialized answers InitCluster.
+type ClusterInitialized struct{ ClusterID string }
+
 func (CreateTopics) command()        {}
 func (DeleteTopics) command()        {}
 func (CreatePartitions) command()    {}
 func (AlterConfigs) command()        {}
 func (AllocateProducerIDs) command() {}
 func (RegisterNode) command()        {}
+func (InitCluster) command()         {}
 
 func (CreateTopicsResult) result()     {}
 func (DeleteTopicsResult) result()     {}
@@ -175,6 +188,4 @@ func (CreatePartitionsResult) result() {}
 func (AlterConfigsResult) result()     {}
 func (ProducerIDBlock) result()        {}
 func (NodeRegistered) result()         {}
-
-// CheckTopicName reports what is wrong with a topic's name: kerr.InvalidTopicException.
-func CheckTopicName(name string) error { panic("todo") }
+func (ClusterInitialized) result()     {}
