@@ -1,14 +1,63 @@
 package batch
 
 import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"math"
+
 	"github.com/sluicelog/sluice/kafkaproto"
 )
 
-// HeaderSize is the size of a batch's header, from the base offset to the record count.
+// HeaderSize is the size in bytes of a batch's header, from the base offset to the record count.
 const HeaderSize = 61
 
-// Batch is exactly one whole batch, header included, as First proved it. Getters read in place.
-type Batch []byte
+// lengthEnd is where the length field ends: the length counts the bytes from there on.
+const lengthEnd = 12
+
+// MaxSize is the largest batch the length field can announce, in bytes.
+const MaxSize = lengthEnd + math.MaxInt32
+
+// Positions of the header's fields.
+//
+//	 0 base offset          8 | 21 attributes        2 | 43 producer id     8
+//	 8 length               4 | 23 last offset delta 4 | 51 producer epoch  2
+//	12 partition epoch      4 | 27 base timestamp    8 | 53 base sequence   4
+//	16 magic                1 | 35 max timestamp     8 | 57 record count    4
+//	17 CRC-32C of 21..end   4 |                        | 61 records
+const (
+	atBaseOffset      = 0
+	atLength          = 8
+	atLeaderEpoch     = 12
+	atMagic           = 16
+	atCRC             = 17
+	atAttributes      = 21
+	atLastOffsetDelta = 23
+	atBaseTimestamp   = 27
+	atMaxTimestamp    = 35
+	atProducerID      = 43
+	atProducerEpoch   = 51
+	atBaseSequence    = 53
+	atCount           = 57
+)
+
+// Bits of the attributes.
+const (
+	codecMask        = 0x07
+	appendTimeBit    = 0x08
+	transactionalBit = 0x10
+	controlBit       = 0x20
+	deleteHorizonBit = 0x40
+)
+
+// magic2 is the only batch format since Kafka 4.0 (KIP-724).
+const magic2 = 2
+
+// NoTimestamp stands for "no timestamp" in records, headers and answers.
+const NoTimestamp int64 = -1
+
+// NoSequence is the base sequence of a batch without producer.
+const NoSequence int32 = -1
 
 // TimestampType says whose clock a batch's timestamps come from.
 type TimestampType int8
@@ -19,188 +68,218 @@ const (
 	LogAppendTime TimestampType = 1
 )
 
-// Codec is the compression of a batch's payload.
-type Codec int8
-
-// The codecs of format 2, by their number in the attributes.
-const (
-	None   Codec = 0
-	Gzip   Codec = 1
-	Snappy Codec = 2
-	LZ4    Codec = 3
-	Zstd   Codec = 4
-)
-
-func (c Codec) String() string { panic("todo") }
-
-func First(b []byte) (Batch, error)                                       { panic("todo") }
-func (b Batch) Size() int                                                 { panic("todo") }
-func (b Batch) BaseOffset() kafkaproto.Offset                             { panic("todo") }
-func (b Batch) LastOffset() kafkaproto.Offset                             { panic("todo") }
-func (b Batch) NextOffset() kafkaproto.Offset                             { panic("todo") }
-func (b Batch) LeaderEpoch() kafkaproto.LeaderEpoch                       { panic("todo") }
-func (b Batch) Magic() int8                                               { panic("todo") }
-func (b Batch) CRC() uint32                                               { panic("todo") }
-func (b Batch) Attributes() int16                                         { panic("todo") }
-func (b Batch) Codec() Codec                                              { panic("todo") }
-func (b Batch) IsTransactional() bool                                     { panic("todo") }
-func (b Batch) IsControl() bool                                           { panic("todo") }
-func (b Batch) TimestampType() TimestampType                              { panic("todo") }
-func (b Batch) LastOffsetDelta() int32                                    { panic("todo") }
-func (b Batch) BaseTimestamp() int64                                      { panic("todo") }
-func (b Batch) MaxTimestamp() int64                                       { panic("todo") }
-func (b Batch) HasProducer() bool                                         { panic("todo") }
-func (b Batch) ProducerID() kafkaproto.ProducerID                         { panic("todo") }
-func (b Batch) ProducerEpoch() kafkaproto.ProducerEpoch                   { panic("todo") }
-func (b Batch) BaseSequence() int32                                       { panic("todo") }
-func (b Batch) LastSequence() int32                                       { panic("todo") }
-func (b Batch) Count() int32                                              { panic("todo") }
-func (b Batch) Payload() []byte                                           { panic("todo") }
-func (b Batch) DeleteHorizon() (int64, bool)                              { panic("todo") }
-func (b Batch) SetBaseOffset(o kafkaproto.Offset)                         { panic("todo") }
-func (b Batch) SetLeaderEpoch(e kafkaproto.LeaderEpoch)                   { panic("todo") }
-func (b Batch) SetMaxTimestamp(t TimestampType, maxTimestamp int64)       { panic("todo") }
-func (b Batch) VerifyCRC() error                                          { panic("todo") }
-func (b Batch) Header() Header                                            { panic("todo") }
-func (b Batch) Emptied() Batch                                            { panic("todo") }
-func AddSequence(sequence, n int32) int32                                 { panic("todo") }
-func Scan(b []byte, fn func(pos int, b Batch) (bool, error)) (int, error) { panic("todo") }
-
-// Header is a batch's header in parsed form.
-type Header struct {
-	BaseOffset      kafkaproto.Offset
-	Length          int32 // bytes behind the length field
-	LeaderEpoch     kafkaproto.LeaderEpoch
-	Magic           int8
-	CRC             uint32
-	Attributes      int16
-	LastOffsetDelta int32
-	BaseTimestamp   int64
-	MaxTimestamp    int64
-	ProducerID      kafkaproto.ProducerID
-	ProducerEpoch   kafkaproto.ProducerEpoch
-	BaseSequence    int32
-	Count           int32
+// String gives the spelling of message.timestamp.type.
+func (t TimestampType) String() string {
+	if t == LogAppendTime {
+		return "LogAppendTime"
+	}
+	return "CreateTime"
 }
 
-func PeekHeader(h []byte) (Header, error)      { panic("todo") }
-func (h Header) Size() int                     { panic("todo") }
-func (h Header) Codec() Codec                  { panic("todo") }
-func (h Header) IsTransactional() bool         { panic("todo") }
-func (h Header) IsControl() bool               { panic("todo") }
-func (h Header) TimestampType() TimestampType  { panic("todo") }
-func (h Header) HasProducer() bool             { panic("todo") }
-func (h Header) LastOffset() kafkaproto.Offset { panic("todo") }
-func (h Header) NextOffset() kafkaproto.Offset { panic("todo") }
-func (h Header) LastSequence() int32           { panic("todo") }
-func (h Header) DeleteHorizon() (int64, bool)  { panic("todo") }
+// Batch is exactly one whole batch, header included, as First proved it. Getters read in place; they
+// panic on bytes shorter than a header, which First never returns.
+type Batch []byte
 
-// Record is one record; key and value are nil for null. It aliases the batch or its decompressed
-// bytes, and is valid until the callback that got it returns.
-type Record struct {
-	Offset      kafkaproto.Offset
-	OffsetDelta int32
-	Timestamp   int64 // milliseconds; the batch's maximum under LogAppendTime
-	Key, Value  []byte
-	Headers     []RecordHeader
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// First gives the batch at the start of b, without the bytes behind it. It returns
+// io.ErrUnexpectedEOF when b is too short for the batch, and a corrupt-marked error when the header
+// can not be one. The CRC is not looked at: VerifyCRC does that.
+func First(b []byte) (Batch, error) {
+	h, err := PeekHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < h.Size() {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return Batch(b[:h.Size():h.Size()]), nil
 }
 
-// RecordHeader is one header of a record.
-type RecordHeader struct {
-	Key   string
-	Value []byte // nil is null
+// Scan calls fn for each of the back-to-back batches in b, with its position, until fn answers false
+// or fails. It returns the number of bytes passed over, which is where the batch that stopped it
+// begins: io.ErrUnexpectedEOF means that b ends in the middle of a batch, a corrupt-marked error that
+// no batch can begin there. CRCs are fn's business.
+func Scan(b []byte, fn func(pos int, b Batch) (bool, error)) (int, error) {
+	pos := 0
+	for pos < len(b) {
+		one, err := First(b[pos:])
+		if err != nil {
+			return pos, err
+		}
+		more, err := fn(pos, one)
+		if err != nil {
+			return pos, err
+		}
+		pos += len(one)
+		if !more {
+			break
+		}
+	}
+	return pos, nil
 }
 
-func (b Batch) Each(maxBytes int, fn func(r *Record) (bool, error)) error { panic("todo") }
+func (b Batch) u16(at int) uint16 { return binary.BigEndian.Uint16(b[at:]) }
+func (b Batch) u32(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
+func (b Batch) u64(at int) uint64 { return binary.BigEndian.Uint64(b[at:]) }
 
-// Producer is what an idempotent batch carries of its writer.
-type Producer struct {
-	ID           kafkaproto.ProducerID
-	Epoch        kafkaproto.ProducerEpoch
-	BaseSequence int32
+// Size is the batch's size in bytes, header included.
+func (b Batch) Size() int { return len(b) }
+
+// BaseOffset is the offset of the batch's first record as it was written; compaction may have
+// removed that record.
+func (b Batch) BaseOffset() kafkaproto.Offset { return kafkaproto.Offset(b.u64(atBaseOffset)) }
+
+// LastOffset is the last offset the batch takes.
+func (b Batch) LastOffset() kafkaproto.Offset {
+	return b.BaseOffset() + kafkaproto.Offset(b.LastOffsetDelta())
 }
 
-// BuilderOptions is what a new batch's header says. The zero value builds an uncompressed,
-// CreateTime batch at offset 0 without producer.
-type BuilderOptions struct {
-	Codec         Codec
-	Level         int // 0 is the codec's default
-	BaseOffset    kafkaproto.Offset
-	LeaderEpoch   kafkaproto.LeaderEpoch
-	Producer      *Producer // nil: none (-1, -1, -1)
-	Transactional bool
-	Control       bool
-	TimestampType TimestampType
-	AppendTime    int64  // milliseconds; the maximum timestamp under LogAppendTime
-	DeleteHorizon *int64 // milliseconds; nil: none
-	KeepOffsets   bool   // Add takes Record.OffsetDelta instead of the next delta
+// NextOffset is the offset behind the batch.
+func (b Batch) NextOffset() kafkaproto.Offset { return b.LastOffset() + 1 }
+
+// LeaderEpoch is the epoch of the leader that took the batch, -1 as clients send it.
+func (b Batch) LeaderEpoch() kafkaproto.LeaderEpoch {
+	return kafkaproto.LeaderEpoch(b.u32(atLeaderEpoch))
 }
 
-// Builder makes one batch out of records.
-type Builder struct{}
+// Magic is the format's number, 2.
+func (b Batch) Magic() int8 { return int8(b[atMagic]) }
 
-func NewBuilder(o BuilderOptions) *Builder    { panic("todo") }
-func (b *Builder) Add(r Record)               { panic("todo") }
-func (b *Builder) Len() int                   { panic("todo") }
-func (b *Builder) Size() int                  { panic("todo") }
-func (b *Builder) SetLastOffsetDelta(d int32) { panic("todo") }
-func (b *Builder) Build() (Batch, error)      { panic("todo") }
+// CRC is the stored CRC-32C of the bytes from the attributes on.
+func (b Batch) CRC() uint32 { return b.u32(atCRC) }
 
-// ControlKind is the kind of a transaction marker.
-type ControlKind int16
+// Attributes are the raw attribute bits.
+func (b Batch) Attributes() int16 { return int16(b.u16(atAttributes)) }
 
-// The transaction markers, by their number in the control record's key.
-const (
-	Abort  ControlKind = 0
-	Commit ControlKind = 1
-)
+// Codec is the payload's compression; 5 to 7 are not defined.
+func (b Batch) Codec() Codec { return Codec(b.Attributes() & codecMask) }
 
-// Marker is a control batch's content.
-type Marker struct {
-	Kind             ControlKind
-	CoordinatorEpoch int32
+// IsTransactional reports whether the batch belongs to a transaction (KIP-98).
+func (b Batch) IsTransactional() bool { return b.Attributes()&transactionalBit != 0 }
+
+// IsControl reports whether the batch holds a control record, which clients do not see.
+func (b Batch) IsControl() bool { return b.Attributes()&controlBit != 0 }
+
+// TimestampType says whose clock the timestamps come from.
+func (b Batch) TimestampType() TimestampType { return timestampType(b.Attributes()) }
+
+// LastOffsetDelta is LastOffset - BaseOffset.
+func (b Batch) LastOffsetDelta() int32 { return int32(b.u32(atLastOffsetDelta)) }
+
+// BaseTimestamp is what the records' timestamps are relative to, in milliseconds. It is the delete
+// horizon where the batch has one.
+func (b Batch) BaseTimestamp() int64 { return int64(b.u64(atBaseTimestamp)) }
+
+// MaxTimestamp is the largest timestamp of the batch's records in milliseconds, and the timestamp of
+// each of them under LogAppendTime.
+func (b Batch) MaxTimestamp() int64 { return int64(b.u64(atMaxTimestamp)) }
+
+// HasProducer reports whether the batch was written by an idempotent producer.
+func (b Batch) HasProducer() bool { return b.ProducerID() > kafkaproto.NoProducerID }
+
+// ProducerID is the producer's id, or NoProducerID.
+func (b Batch) ProducerID() kafkaproto.ProducerID {
+	return kafkaproto.ProducerID(b.u64(atProducerID))
 }
 
-func Control(kind ControlKind, coordinatorEpoch int32, pid kafkaproto.ProducerID,
-	epoch kafkaproto.ProducerEpoch, ts int64) Batch {
-	panic("todo")
-}
-func (b Batch) Marker() (Marker, error) { panic("todo") }
-
-// CompressionPolicy is a topic's compression.type.
-type CompressionPolicy struct {
-	Producer bool // keep what the producer chose
-	Codec    Codec
-	Level    int // 0 is the codec's default
+// ProducerEpoch is the producer's epoch, or -1.
+func (b Batch) ProducerEpoch() kafkaproto.ProducerEpoch {
+	return kafkaproto.ProducerEpoch(b.u16(atProducerEpoch))
 }
 
-// Check is what a produce request and its topic demand of a batch.
-type Check struct {
-	Partition       kafkaproto.TopicPartition // for error texts only
-	MaxBytes        int                       // max.message.bytes; 0 is no limit
-	SegmentBytes    int                       // segment.bytes; 0 is no limit
-	Compacted       bool
-	TimestampType   TimestampType
-	NowMs           int64
-	BeforeMaxMs     int64 // message.timestamp.before.max.ms
-	AfterMaxMs      int64 // message.timestamp.after.max.ms
-	Compression     CompressionPolicy
-	Version         int16 // of the Produce request
-	TransactionalID bool  // the request carries a transactional id
-	MaxExpanded     int   // bound of a decompressed payload in bytes; 0 is DefaultMaxExpanded
+// BaseSequence is the producer's sequence number of the first record, or NoSequence.
+func (b Batch) BaseSequence() int32 { return int32(b.u32(atBaseSequence)) }
+
+// LastSequence is the producer's sequence number of the last record, or NoSequence.
+func (b Batch) LastSequence() int32 { return lastSequence(b.BaseSequence(), b.LastOffsetDelta()) }
+
+// Count is the number of records in the batch; compaction makes it smaller than LastOffsetDelta+1,
+// down to 0.
+func (b Batch) Count() int32 { return int32(b.u32(atCount)) }
+
+// Payload is what stands behind the header: the records, compressed by Codec.
+func (b Batch) Payload() []byte { return b[HeaderSize:] }
+
+// DeleteHorizon is the time in milliseconds from which compaction may drop the batch's tombstones
+// and markers (KIP-534), if it has been set.
+func (b Batch) DeleteHorizon() (int64, bool) {
+	return b.BaseTimestamp(), b.Attributes()&deleteHorizonBit != 0
 }
 
-// Admitted is a batch that may be appended.
-type Admitted struct {
-	Batch      Batch
-	AppendTime int64 // milliseconds; -1 under CreateTime
-	Rewritten  bool  // Batch is new memory; otherwise it aliases the records given
+// VerifyCRC compares the stored CRC with the bytes; its error is corrupt-marked.
+func (b Batch) VerifyCRC() error {
+	if got, want := checksum(b), b.CRC(); got != want {
+		return kafkaproto.Corruptf("batch at offset %d of %d bytes: CRC is %08x, header says %08x",
+			b.BaseOffset(), len(b), got, want)
+	}
+	return nil
 }
 
-// RecordError names one record that made a batch fail (KIP-467).
-type RecordError struct {
-	Index   int32
-	Message string
+func checksum(b []byte) uint32 { return crc32.Update(0, castagnoli, b[atAttributes:]) }
+
+// SetBaseOffset moves the batch to o. The field lies outside the CRC.
+func (b Batch) SetBaseOffset(o kafkaproto.Offset) {
+	binary.BigEndian.PutUint64(b[atBaseOffset:], uint64(o))
 }
 
-func Admit(records []byte, c Check) (Admitted, []RecordError, error) { panic("todo") }
+// SetLeaderEpoch stamps the epoch of the leader that appends. The field lies outside the CRC.
+func (b Batch) SetLeaderEpoch(e kafkaproto.LeaderEpoch) {
+	binary.BigEndian.PutUint32(b[atLeaderEpoch:], uint32(e))
+}
+
+// SetMaxTimestamp stamps the timestamp type and the largest timestamp in milliseconds. The CRC is
+// computed anew only if one of them changed.
+func (b Batch) SetMaxTimestamp(t TimestampType, maxTimestamp int64) {
+	if b.TimestampType() == t && b.MaxTimestamp() == maxTimestamp {
+		return
+	}
+	attributes := b.Attributes() &^ appendTimeBit
+	if t == LogAppendTime {
+		attributes |= appendTimeBit
+	}
+	binary.BigEndian.PutUint16(b[atAttributes:], uint16(attributes))
+	binary.BigEndian.PutUint64(b[atMaxTimestamp:], uint64(maxTimestamp))
+	b.seal()
+}
+
+// seal writes the CRC of what the batch now says.
+func (b Batch) seal() { binary.BigEndian.PutUint32(b[atCRC:], checksum(b)) }
+
+// Clone copies the batch into memory of its own.
+func (b Batch) Clone() Batch { return append(make(Batch, 0, len(b)), b...) }
+
+// Emptied is a new batch that takes b's offsets and says what b says of its producer, without any
+// record. Compaction leaves it where a producer's last sequence number must outlive its records.
+func (b Batch) Emptied() Batch {
+	e := make(Batch, HeaderSize)
+	copy(e, b)
+	binary.BigEndian.PutUint32(e[atLength:], HeaderSize-lengthEnd)
+	attributes := b.Attributes() & (appendTimeBit | transactionalBit | controlBit)
+	binary.BigEndian.PutUint16(e[atAttributes:], uint16(attributes))
+	none := NoTimestamp
+	binary.BigEndian.PutUint64(e[atBaseTimestamp:], uint64(none))
+	binary.BigEndian.PutUint32(e[atCount:], 0)
+	e.seal()
+	return e
+}
+
+// AddSequence is the sequence number n records behind sequence: it wraps from 2^31-1 to 0, as
+// sequence numbers do.
+func AddSequence(sequence, n int32) int32 {
+	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
+}
+
+func lastSequence(base, lastOffsetDelta int32) int32 {
+	if base < 0 {
+		return NoSequence
+	}
+	return AddSequence(base, lastOffsetDelta)
+}
+
+func timestampType(attributes int16) TimestampType {
+	if attributes&appendTimeBit != 0 {
+		return LogAppendTime
+	}
+	return CreateTime
+}
