@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -163,6 +164,7 @@ func millis(n int64) time.Duration {
 // Resolver answers for the stack of layers in force. All methods may be called by any goroutine.
 type Resolver struct {
 	current atomic.Pointer[view]
+	change  sync.Mutex // held while a new view is made
 }
 
 // view is a stack of layers with the broker's typed view of it.
@@ -181,8 +183,9 @@ func NewResolver(s *Static) *Resolver {
 func (r *Resolver) set(l *Layers) { r.current.Store(&view{layers: l, broker: newBroker(l)}) }
 
 // SetDynamic swaps in the dynamic layers of the metadata: cluster-wide defaults and this broker's.
-// Calls of SetDynamic and Pin must not overlap.
 func (r *Resolver) SetDynamic(clusterDefault, broker map[string]string) {
+	r.change.Lock()
+	defer r.change.Unlock()
 	l := r.Layers()
 	if maps.Equal(l.clusterDefault, clusterDefault) && maps.Equal(l.broker, broker) {
 		return
@@ -191,8 +194,10 @@ func (r *Resolver) SetDynamic(clusterDefault, broker map[string]string) {
 }
 
 // Pin adds static values learnt while starting (node.id, log.dirs), so that DescribeConfigs shows
-// them. Calls of SetDynamic and Pin must not overlap.
+// them.
 func (r *Resolver) Pin(values map[string]string) {
+	r.change.Lock()
+	defer r.change.Unlock()
 	l := r.Layers()
 	r.set(NewLayers(l.static.With("start", values), l.clusterDefault, l.broker))
 }
