@@ -166,6 +166,9 @@ func DecodeRecord(b []byte) (Record, error) {
 	if err := unmarshal(b, &e); err != nil {
 		return nil, kafkaproto.Corruptf("metadata record: %w", err)
 	}
+	if e.Type == "" {
+		return nil, kafkaproto.Corruptf("metadata record without a type")
+	}
 	dec, ok := decoders[e.Type]
 	if !ok {
 		return nil, fmt.Errorf("metadata record of type %.60q: %w", e.Type, ErrNewerRelease)
