@@ -206,3 +206,11 @@ func wantCode(t *testing.T, err error, want *kerr.Error) {
 		t.Fatalf("error is %v, want %s", err, want.Message)
 	}
 }
+
+// setLengthAndCount makes a header fit a payload that a test put behind it, with a right CRC.
+func (b Batch) setLengthAndCount(size int, count int32) {
+	binary.BigEndian.PutUint32(b[atLength:], uint32(size-lengthEnd))
+	binary.BigEndian.PutUint32(b[atLastOffsetDelta:], uint32(max(count, 1)-1))
+	binary.BigEndian.PutUint32(b[atCount:], uint32(count))
+	recrc(b)
+}

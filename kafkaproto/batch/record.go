@@ -46,44 +46,39 @@ type walked struct {
 }
 
 // walk checks that p holds exactly count whole records and nothing else. It allocates nothing, and
-// says only that something is wrong: explain says what.
+// says only that something is wrong: decoding again says what.
 //
 //	length | attributes 1 | timestamp delta | offset delta | key | value | headers
 //
-// The position is checked once per record: every read moves it forward, a bad one makes it -1, so it
-// can only be the record's end if all reads stayed inside.
+// The quick way through a record takes numbers of one and two bytes and no headers, which is nearly
+// all there are; any other record goes through outline.read.
 func walk(p []byte, count int32, base int64) (walked, bool) {
 	w := walked{max: NoTimestamp, min: math.MaxInt64}
 	var at int
 	var order, sign int32
 	for i := range count {
-		size, q := varint(p, at)
-		end := q + int(size)
-		if q < 0 || size < minBody || end > len(p) {
+		o := outline{end: -1}
+		if size, n := short(p, at); n > 0 {
+			q := at + n
+			end := q + int(size)
+			ts, n1 := short(p, q+1)
+			delta, n2 := short(p, q+1+n1)
+			key, n3 := short(p, q+1+n1+n2)
+			q += 1 + n1 + n2 + n3 + int(max(key, 0))
+			value, n4 := short(p, q)
+			q += n4 + int(max(value, 0))
+			if n1 != 0 && n2 != 0 && n3 != 0 && n4 != 0 && q == end-1 && end <= len(p) && p[q] == 0 {
+				o = outline{ts: int64(ts), delta: delta, key: key, end: end}
+			}
+		}
+		if o.end < 0 && !o.read(p, at) {
 			return w, false
 		}
-		ts, q := varlong(p, q+1)
-		delta, q := varint(p, q)
-		key, q := varint(p, q)
-		if key > 0 {
-			q += int(key)
-		}
-		value, q := varint(p, q)
-		if value > 0 {
-			q += int(value)
-		}
-		headers, q := varint(p, q)
-		if headers != 0 {
-			q = walkHeaders(p, q, end, headers)
-		}
-		if q != end {
-			return w, false
-		}
-		at = end
-		order |= delta ^ i
-		sign |= delta
-		w.nullKeys += int(uint32(key) >> 31)
-		ts += base
+		at = o.end
+		order |= o.delta ^ i
+		sign |= o.delta
+		w.nullKeys += int(uint32(o.key) >> 31)
+		ts := base + o.ts
 		w.max = max(w.max, ts)
 		if ts < w.min && ts != NoTimestamp {
 			w.min = ts
@@ -91,6 +86,35 @@ func walk(p []byte, count int32, base int64) (walked, bool) {
 	}
 	w.gaps = order != 0
 	return w, sign >= 0 && at == len(p)
+}
+
+// outline is what a walk wants of one record.
+type outline struct {
+	ts    int64 // timestamp delta
+	delta int32
+	key   int32 // length, negative for null
+	end   int   // position of the next record
+}
+
+// read outlines the record at position at and reports whether it is well formed. The position is
+// checked once: every number read moves it forward and a bad one makes it -1, so it can only be the
+// record's end if all of them stayed inside.
+func (o *outline) read(p []byte, at int) bool {
+	size, q := varint(p, at)
+	end := q + int(size)
+	if q < 0 || size < minBody || end > len(p) {
+		return false
+	}
+	o.end = end
+	o.ts, q = varlong(p, q+1)
+	o.delta, q = varint(p, q)
+	o.key, q = varint(p, q)
+	value, q := varint(p, q+int(max(o.key, 0)))
+	headers, q := varint(p, q+int(max(value, 0)))
+	if headers != 0 {
+		q = walkHeaders(p, q, end, headers)
+	}
+	return q == end
 }
 
 // walkHeaders gives the position behind n headers, or -1.
