@@ -22,13 +22,13 @@ type CompressionPolicy struct {
 // DefaultMaxExpanded is the bound of a decompressed payload in bytes where Check has none.
 const DefaultMaxExpanded = 64 << 20
 
-// Check is what a produce request and its topic demand of a batch. Except where a field says so, the
-// zero value is a real demand, not "none".
+// Check is what a produce request and its topic demand of a batch. Except where a field says so,
+// the zero value is a real demand, not "none".
 type Check struct {
 	Partition       kafkaproto.TopicPartition // for the texts of errors
 	MaxBytes        int                       // max.message.bytes; 0 is no limit
 	SegmentBytes    int                       // segment.bytes; 0 is no limit
-	Compacted       bool                      // cleanup.policy has compact: every record needs a key
+	Compacted       bool                      // by cleanup.policy: every record needs a key
 	TimestampType   TimestampType             // message.timestamp.type
 	NowMs           int64
 	BeforeMaxMs     int64 // message.timestamp.before.max.ms; MaxInt64 is no limit
@@ -39,8 +39,8 @@ type Check struct {
 	MaxExpanded     int   // bound of a decompressed payload in bytes; 0 is DefaultMaxExpanded
 }
 
-// Admitted is a batch that may be appended. Base offset and leader epoch are still the client's: the
-// leader stamps them when it takes the offset.
+// Admitted is a batch that may be appended. Base offset and leader epoch are still the client's:
+// the leader stamps them when it takes the offset.
 type Admitted struct {
 	Batch      Batch
 	AppendTime int64 // milliseconds, for the answer's log_append_time; -1 under CreateTime
@@ -53,17 +53,17 @@ type RecordError struct {
 	Message string
 }
 
-// maxRecordErrors bounds the list of failed records: the whole batch fails anyway, and an answer must
-// not become many times the size of its request.
+// maxRecordErrors bounds the list of failed records: the whole batch fails anyway, and an answer
+// must not become many times the size of its request.
 const maxRecordErrors = 1000
 
-// Admit decides whether the records of one partition in a Produce request may be appended, and brings
-// them into the form in which they are stored: rows 1 to 10 of the protocol notes. Its error is a
-// Fault with Kafka's code; record errors come with INVALID_RECORD and INVALID_TIMESTAMP only.
+// Admit decides whether the records of one partition in a Produce request may be appended, and
+// brings them into the form in which they are stored: rows 1 to 10 of the protocol notes. Its error
+// is a Fault with Kafka's code; record errors come with INVALID_RECORD and INVALID_TIMESTAMP only.
 //
-// records is patched in place where a timestamp type or a largest timestamp has to change. A payload
-// is decompressed only if a rule demands it (see the package comment); at most one per processor at a
-// time is, so that memory stays bounded whatever is sent.
+// records is patched in place where a timestamp type or a largest timestamp has to change. A
+// payload is decompressed only if a rule demands it (see the package comment); at most one per
+// processor at a time is, so that memory stays bounded whatever is sent.
 func Admit(records []byte, c Check) (Admitted, []RecordError, error) {
 	b, err := c.frame(records)
 	if err == nil {
@@ -109,23 +109,23 @@ func (c *Check) next(p []byte) (size int, ok bool, err error) {
 		return 0, false, nil
 	}
 	if magic := int8(p[atMagic]); magic < 0 || magic > magic2 {
-		return 0, false, kafkaproto.Faultf(kerr.CorruptMessage, "batch format %d in %v is not known",
-			magic, c.Partition)
+		return 0, false, kafkaproto.Faultf(kerr.CorruptMessage,
+			"batch format %d in %v is not known", magic, c.Partition)
 	}
 	size = lengthEnd + int(length)
 	return size, size <= len(p), nil
 }
 
-// frame finds the one batch that records must hold. Bytes behind it that are no whole batch are left
-// off, as Kafka does.
+// frame finds the one batch that records must hold. Bytes behind it that are no whole batch are
+// left off, as Kafka does.
 func (c *Check) frame(records []byte) (Batch, error) {
 	size, ok, err := c.next(records)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, kafkaproto.Faultf(kerr.InvalidRecord, "%d bytes for %v hold no whole record batch",
-			len(records), c.Partition)
+		return nil, kafkaproto.Faultf(kerr.InvalidRecord,
+			"%d bytes for %v hold no whole record batch", len(records), c.Partition)
 	}
 	if magic := records[atMagic]; magic != magic2 {
 		return nil, kafkaproto.Faultf(kerr.InvalidRecord,
@@ -133,7 +133,8 @@ func (c *Check) frame(records []byte) (Batch, error) {
 	}
 	if size < HeaderSize {
 		return nil, kafkaproto.Faultf(kerr.CorruptMessage,
-			"batch of %d bytes in %v is shorter than its header of %d", size, c.Partition, HeaderSize)
+			"batch of %d bytes in %v is shorter than its header of %d", size, c.Partition,
+			HeaderSize)
 	}
 	b := Batch(records[:size:size])
 	if b.IsTransactional() && !c.TransactionalID {
@@ -158,8 +159,8 @@ func (c *Check) frame(records []byte) (Batch, error) {
 // header checks everything that can be told without looking at the records.
 func (c *Check) header(b Batch) error {
 	if b.BaseOffset() != 0 {
-		return kafkaproto.Faultf(kerr.InvalidRecord, "base offset of a batch sent to %v is %d, not 0",
-			c.Partition, b.BaseOffset())
+		return kafkaproto.Faultf(kerr.InvalidRecord,
+			"base offset of a batch sent to %v is %d, not 0", c.Partition, b.BaseOffset())
 	}
 	if err := c.size(b); err != nil {
 		return err
@@ -175,8 +176,8 @@ func (c *Check) header(b Batch) error {
 		return kafkaproto.Faultf(kerr.InvalidRecord, "compression codec %d in %v is not known",
 			int(b.Codec()), c.Partition)
 	case delta < 0:
-		return kafkaproto.Faultf(kerr.InvalidRecord, "last offset delta %d in %v is negative", delta,
-			c.Partition)
+		return kafkaproto.Faultf(kerr.InvalidRecord,
+			"last offset delta %d in %v is negative", delta, c.Partition)
 	case count <= 0:
 		return kafkaproto.Faultf(kerr.InvalidRecord, "record count %d in %v is not positive", count,
 			c.Partition)
@@ -187,8 +188,9 @@ func (c *Check) header(b Batch) error {
 		return kafkaproto.Faultf(kerr.InvalidRecord, "clients may not write control records to %v",
 			c.Partition)
 	case b.HasProducer() && b.BaseSequence() < 0:
-		return kafkaproto.Faultf(kerr.InvalidRecord, "base sequence %d of producer %d in %v is negative",
-			b.BaseSequence(), b.ProducerID(), c.Partition)
+		return kafkaproto.Faultf(kerr.InvalidRecord,
+			"base sequence %d of producer %d in %v is negative", b.BaseSequence(),
+			b.ProducerID(), c.Partition)
 	}
 	return nil
 }
@@ -283,10 +285,11 @@ func (c *Check) expand(b Batch) (*buffer, error) {
 	switch {
 	case errors.Is(err, ErrTooLarge):
 		return nil, kafkaproto.Faultf(kerr.MessageTooLarge,
-			"batch of %d bytes in %v decompresses to more than %d bytes", len(b), c.Partition, limit)
+			"batch of %d bytes in %v decompresses to more than %d bytes", len(b), c.Partition,
+			limit)
 	case err != nil:
-		return nil, kafkaproto.Faultf(kerr.InvalidRecord, "payload in %v is not %v: %v", c.Partition,
-			b.Codec(), err)
+		return nil, kafkaproto.Faultf(kerr.InvalidRecord,
+			"payload in %v is not %v: %v", c.Partition, b.Codec(), err)
 	}
 	return out, nil
 }

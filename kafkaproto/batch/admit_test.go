@@ -259,7 +259,8 @@ func TestRow06RecordErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRow06OffsetDeltas stores uncompressed deltas as sent and refuses compressed gaps when it looks.
+// TestRow06OffsetDeltas stores uncompressed deltas as sent and refuses compressed gaps when it
+// looks.
 func TestRow06OffsetDeltas(t *testing.T) {
 	for _, deltas := range [][]int32{{0, 5, 9}, {0, 2, 1}, {0, 0, 2}, {1, 2, 3}} {
 		build := func(codec Codec) []byte {

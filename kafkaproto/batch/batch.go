@@ -76,8 +76,8 @@ func (t TimestampType) String() string {
 	return "CreateTime"
 }
 
-// Batch is exactly one whole batch, header included, as First proved it. Getters read in place; they
-// panic on bytes shorter than a header, which First never returns.
+// Batch is exactly one whole batch, header included, as First proved it. Getters read in place;
+// they panic on bytes shorter than a header, which First never returns.
 type Batch []byte
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -96,10 +96,10 @@ func First(b []byte) (Batch, error) {
 	return Batch(b[:h.Size():h.Size()]), nil
 }
 
-// Scan calls fn for each of the back-to-back batches in b, with its position, until fn answers false
-// or fails. It returns the number of bytes passed over, which is where the batch that stopped it
-// begins: io.ErrUnexpectedEOF means that b ends in the middle of a batch, a corrupt-marked error that
-// no batch can begin there. CRCs are fn's business.
+// Scan calls fn for each of the back-to-back batches in b, with its position, until fn answers
+// false or fails. It returns the number of bytes passed over, which is where the batch that stopped
+// it begins: io.ErrUnexpectedEOF means that b ends in the middle of a batch, a corrupt-marked error
+// that no batch can begin there. CRCs are fn's business.
 func Scan(b []byte, fn func(pos int, b Batch) (bool, error)) (int, error) {
 	pos := 0
 	for pos < len(b) {
@@ -171,8 +171,8 @@ func (b Batch) LastOffsetDelta() int32 { return int32(b.u32(atLastOffsetDelta)) 
 // horizon where the batch has one.
 func (b Batch) BaseTimestamp() int64 { return int64(b.u64(atBaseTimestamp)) }
 
-// MaxTimestamp is the largest timestamp of the batch's records in milliseconds, and the timestamp of
-// each of them under LogAppendTime.
+// MaxTimestamp is the largest timestamp of the batch's records in milliseconds, and the timestamp
+// of each of them under LogAppendTime.
 func (b Batch) MaxTimestamp() int64 { return int64(b.u64(atMaxTimestamp)) }
 
 // HasProducer reports whether the batch was written by an idempotent producer.

@@ -227,7 +227,8 @@ func TestScan(t *testing.T) {
 		t.Fatalf("Scan: %d, %v after %d batches", n, err, len(seen))
 	}
 	seen = nil
-	if n, err := Scan(all[:len(all)-1], visit); !errors.Is(err, io.ErrUnexpectedEOF) || n != starts[4] {
+	n, err := Scan(all[:len(all)-1], visit)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || n != starts[4] {
 		t.Fatalf("Scan of a cut tail: %d, %v", n, err)
 	}
 	seen = nil
@@ -236,7 +237,7 @@ func TestScan(t *testing.T) {
 	if n, err := Scan(bad, visit); !kafkaproto.IsCorrupt(err) || n != starts[2] {
 		t.Fatalf("Scan into a bad header: %d, %v", n, err)
 	}
-	n, err := Scan(all, func(pos int, _ Batch) (bool, error) { return pos < starts[1], nil })
+	n, err = Scan(all, func(pos int, _ Batch) (bool, error) { return pos < starts[1], nil })
 	if err != nil || n != starts[2] {
 		t.Fatalf("Scan stopped at the second batch: %d, %v", n, err)
 	}

@@ -15,8 +15,8 @@ type Producer struct {
 	BaseSequence int32
 }
 
-// BuilderOptions is what a new batch's header says. The zero value builds an uncompressed CreateTime
-// batch at offset 0 without producer.
+// BuilderOptions is what a new batch's header says. The zero value builds an uncompressed
+// CreateTime batch at offset 0 without producer.
 type BuilderOptions struct {
 	Codec         Codec
 	Level         int // 0 is the codec's default
@@ -54,8 +54,8 @@ func (b *Builder) Reset(o BuilderOptions) {
 		maxTimestamp: NoTimestamp}
 }
 
-// Add appends a record, which is copied. Its timestamp, key, value and headers are taken; its offset
-// delta only with KeepOffsets, and then it must not be negative.
+// Add appends a record, which is copied. Its timestamp, key, value and headers are taken; its
+// offset delta only with KeepOffsets, and then it must not be negative.
 func (b *Builder) Add(r Record) {
 	delta := b.count
 	if b.o.KeepOffsets {

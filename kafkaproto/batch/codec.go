@@ -74,8 +74,8 @@ func (c Codec) expand(src []byte, limit int) (out *buffer, err error) {
 	return out, err
 }
 
-// shrink appends the compressed form of src to dst. Level 0 is the codec's default; other levels are
-// those of compression.gzip.level, compression.lz4.level and compression.zstd.level.
+// shrink appends the compressed form of src to dst. Level 0 is the codec's default; other levels
+// are those of compression.gzip.level, compression.lz4.level and compression.zstd.level.
 func (c Codec) shrink(dst, src []byte, level int) ([]byte, error) {
 	switch c {
 	case None:

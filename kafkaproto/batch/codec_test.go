@@ -184,8 +184,8 @@ func bombs(t testing.TB) map[string]struct {
 	}
 }
 
-// TestBombs bounds output and memory: an input of at most 4 MiB stands for 64 MiB, of which 1 MiB is
-// allowed.
+// TestBombs bounds output and memory: an input of at most 4 MiB stands for 64 MiB, of which 1 MiB
+// is allowed.
 func TestBombs(t *testing.T) {
 	const limit = 1 << 20
 	for name, bomb := range bombs(t) {

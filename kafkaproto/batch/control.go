@@ -38,8 +38,8 @@ type Marker struct {
 // markerVersion is the version of a control record's key and of a marker's value.
 const markerVersion = 0
 
-// Control builds the marker that ends a producer's transaction in one partition (KIP-98): one record,
-// one offset. ts is in milliseconds.
+// Control builds the marker that ends a producer's transaction in one partition (KIP-98): one
+// record, one offset. ts is in milliseconds.
 //
 //	key:   version int16 0 | kind int16
 //	value: version int16 0 | coordinator epoch int32
@@ -71,7 +71,8 @@ const maxControl = 1 << 20
 // batch, or holds none or half a record, fails as Each does.
 func (b Batch) Marker() (Marker, error) {
 	if !b.IsControl() {
-		return Marker{}, b.blame(fmt.Errorf("attributes %#x are not a control batch's", b.Attributes()))
+		return Marker{}, b.blame(fmt.Errorf("attributes %#x are not a control batch's",
+			b.Attributes()))
 	}
 	var m Marker
 	found := false

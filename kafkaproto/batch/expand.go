@@ -65,8 +65,8 @@ func expandLZ4(out *buffer, src []byte, limit int) error {
 // maxEmptyReads bounds how often a decoder may give neither a byte nor an error.
 const maxEmptyReads = 100
 
-// drain reads r to its end into out, at most limit bytes. The buffer grows only when it is full, and
-// at the limit one byte more is asked for to tell an exact fit from too much.
+// drain reads r to its end into out, at most limit bytes. The buffer grows only when it is full,
+// and at the limit one byte more is asked for to tell an exact fit from too much.
 func drain(out *buffer, r io.Reader, limit int) error {
 	var probe [1]byte
 	for empty := 0; empty < maxEmptyReads; {
@@ -99,14 +99,15 @@ func drain(out *buffer, r io.Reader, limit int) error {
 }
 
 // xerial is the magic of snappy-java's framing, which Kafka's own clients write: behind the magic
-// two int32 versions, then chunks of an int32 length and a raw snappy block each. Other clients send
-// one raw snappy block; both are read.
+// two int32 versions, then chunks of an int32 length and a raw snappy block each. Other clients
+// send one raw snappy block; both are read.
 const (
 	xerial       = "\x82SNAPPY\x00"
 	xerialHeader = len(xerial) + 8
 )
 
-// maxSnappyRatio is how many bytes one byte of a snappy block can stand for: a copy of 64 in 3 bytes.
+// maxSnappyRatio is how many bytes one byte of a snappy block can stand for: a copy of 64 in 3
+// bytes.
 const maxSnappyRatio = 64 / 3
 
 func expandSnappy(out *buffer, src []byte, limit int) error {
@@ -138,8 +139,8 @@ func expandSnappy(out *buffer, src []byte, limit int) error {
 	return nil
 }
 
-// expandSnappyBlock decodes one raw block. Its announced length is believed only as far as the block
-// could hold it.
+// expandSnappyBlock decodes one raw block. Its announced length is believed only as far as the
+// block could hold it.
 func expandSnappyBlock(out *buffer, block []byte, limit int) error {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {
@@ -160,7 +161,8 @@ func expandSnappyBlock(out *buffer, block []byte, limit int) error {
 	return nil
 }
 
-// maxZstdWindow is the largest window a zstd frame may ask for, the one Kafka's clients accept: 128 MiB.
+// maxZstdWindow is the largest window a zstd frame may ask for, the one Kafka's clients accept: 128
+// MiB.
 const maxZstdWindow = 128 << 20
 
 func newZstdDecoder() *zstd.Decoder {
@@ -186,13 +188,13 @@ const (
 const zstdStep = 4
 
 // expandZstd decodes whole frames at once, which needs no window beside the output: a window is as
-// large as a stranger says. The output's capacity is the bound; while it is too small the payload is
-// decoded again with more room, which costs a third of the work at most.
+// large as a stranger says. The output's capacity is the bound; while it is too small the payload
+// is decoded again with more room, which costs a third of the work at most.
 //
-// The library does not always say whether room or the input is at fault. It is the room if less than
-// a block of it was left; so one block more than the limit is allowed for, which makes "too large"
-// and "malformed" exact, and room grows only by what was decoded. An announced content size counts
-// for no more than the input could hold.
+// The library does not always say whether room or the input is at fault. It is the room if less
+// than a block of it was left; so one block more than the limit is allowed for, which makes "too
+// large" and "malformed" exact, and room grows only by what was decoded. An announced content size
+// counts for no more than the input could hold.
 func expandZstd(out *buffer, src []byte, limit int) error {
 	most := (len(src)/minZstdBlock + 1) * maxZstdBlock
 	ceiling := min(limit+maxZstdBlock, most)

@@ -57,8 +57,9 @@ func parseHeader(h []byte) Header {
 	}
 }
 
-// check refuses what no stored batch can say. Offsets, magic, length and counts are looked at because
-// base offset, length and magic lie outside the CRC, and because positions are computed from them.
+// check refuses what no stored batch can say. Offsets, magic, length and counts are looked at
+// because base offset, length and magic lie outside the CRC, and because positions are computed
+// from them.
 func (h *Header) check() error {
 	switch {
 	case h.Magic != magic2:
@@ -73,8 +74,9 @@ func (h *Header) check() error {
 		return kafkaproto.Corruptf("batch header: base offset %d with last offset delta %d",
 			h.BaseOffset, h.LastOffsetDelta)
 	case h.Count < 0 || int64(h.Count) > int64(h.LastOffsetDelta)+1:
-		return kafkaproto.Corruptf("batch header at offset %d: %d records with last offset delta %d",
-			h.BaseOffset, h.Count, h.LastOffsetDelta)
+		return kafkaproto.Corruptf(
+			"batch header at offset %d: %d records with last offset delta %d", h.BaseOffset,
+			h.Count, h.LastOffsetDelta)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ type RecordHeader struct {
 	Value []byte // nil is null
 }
 
-// minBody is the smallest body of a record: attributes, two deltas, null key, null value, no header.
+// minBody is the smallest body of a record: attributes, two deltas, null key, null value, no
+// header.
 const minBody = 6
 
 // walked is what a walk over uncompressed records finds beside their being well formed.
@@ -67,7 +68,8 @@ func walk(p []byte, count int32, base int64) (walked, bool) {
 			q += 1 + n1 + n2 + n3 + int(max(key, 0))
 			value, n4 := short(p, q)
 			q += n4 + int(max(value, 0))
-			if n1 != 0 && n2 != 0 && n3 != 0 && n4 != 0 && q == end-1 && end <= len(p) && p[q] == 0 {
+			whole := n1 != 0 && n2 != 0 && n3 != 0 && n4 != 0
+			if whole && q == end-1 && end <= len(p) && p[q] == 0 {
 				o = outline{ts: int64(ts), delta: delta, key: key, end: end}
 			}
 		}
@@ -148,7 +150,7 @@ type decoder struct {
 	appendTime    int64
 	hasAppendTime bool
 	rec           Record
-	names         []string // keys of earlier headers by place, to make no second copy of the same name
+	names         []string // keys of earlier headers by place: the same name is copied once
 }
 
 func (d *decoder) reset(b Batch, payload []byte) {
@@ -208,8 +210,8 @@ func field(p []byte, at int) ([]byte, int) {
 	return p[at : at+int(n) : at+int(n)], at + int(n)
 }
 
-// headers reads the record's headers and gives the position behind them, or -1. The slice grows with
-// the headers that are really there.
+// headers reads the record's headers and gives the position behind them, or -1. The slice grows
+// with the headers that are really there.
 func (d *decoder) headers(p []byte, at int) int {
 	n, at := varint(p, at)
 	d.rec.Headers = d.rec.Headers[:0]
@@ -254,10 +256,10 @@ func (d *decoder) free() {
 // the record is valid until fn returns. A compressed payload is decompressed into a pooled buffer,
 // at most maxBytes of it: beyond that Each fails with ErrTooLarge.
 //
-// Decoding is strict: as many records as the header says, each of exactly its length, nothing behind
-// the last. When it fails the CRC decides who is to blame: the error is corrupt-marked if the CRC is
-// wrong, and ErrMalformed if the bytes are what a client sent. Offset deltas may have gaps
-// (compaction) and any order, since Kafka stores what uncompressed batches say.
+// Decoding is strict: as many records as the header says, each of exactly its length, nothing
+// behind the last. When it fails the CRC decides who is to blame: the error is corrupt-marked if
+// the CRC is wrong, and ErrMalformed if the bytes are what a client sent. Offset deltas may have
+// gaps (compaction) and any order, since Kafka stores what uncompressed batches say.
 func (b Batch) Each(maxBytes int, fn func(r *Record) (bool, error)) error {
 	payload := b.Payload()
 	if c := b.Codec(); c != None && len(payload) > 0 {

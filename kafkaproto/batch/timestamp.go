@@ -44,8 +44,8 @@ func (c *Check) timestampText(b Batch, i int32, ts int64) string {
 			"timestamp type to LogAppendTime.", i, c.Partition)
 	}
 	oldest, newest := c.bounds()
-	return fmt.Sprintf("Timestamp %d of message with offset %d is out of range. The timestamp should "+
-		"be within [%d, %d]", ts, i, oldest, newest)
+	return fmt.Sprintf("Timestamp %d of message with offset %d is out of range. The timestamp "+
+		"should be within [%d, %d]", ts, i, oldest, newest)
 }
 
 func (c *Check) untimely() error {
