@@ -49,16 +49,17 @@ type Conn struct {
 	// mu is never held during I/O or while a handler's function runs.
 	mu struct {
 		sync.Mutex
-		head, tail *Request // requests not yet taken by a flusher, in arrival order
-		open       int      // requests served and not yet written
-		queued     int64    // bytes of memory in finished, unwritten answers
-		serving    *Request // the request in Handler.Serve
-		writing    bool     // a flusher owns out
-		writer     bool     // the writer goroutine runs
-		stop       bool     // read no more; quit is closed
-		cut        bool     // write no more; answers are dropped
-		dead       bool     // the socket is closed
-		reason     string   // of Request.Fail
+		head, tail *Request  // requests not yet taken by a flusher, in arrival order
+		open       int       // requests served and not yet written
+		wrote      time.Time // when the last answers went out
+		queued     int64     // bytes of memory in finished, unwritten answers
+		serving    *Request  // the request in Handler.Serve
+		writing    bool      // a flusher owns out
+		writer     bool      // the writer goroutine runs
+		stop       bool      // read no more; quit is closed
+		cut        bool      // write no more; answers are dropped
+		dead       bool      // the socket is closed
+		reason     string    // of Request.Fail
 	}
 }
 

@@ -302,7 +302,7 @@ func (c *Conn) armRead() {
 func (c *Conn) outOfPatience() error {
 	f := &c.in
 	c.mu.Lock()
-	stop, open := c.mu.stop, c.mu.open
+	stop, open, wrote := c.mu.stop, c.mu.open, c.mu.wrote
 	c.mu.Unlock()
 	if stop {
 		return errStopped
@@ -310,6 +310,9 @@ func (c *Conn) outOfPatience() error {
 	now := time.Now()
 	f.until = time.Time{}
 	d := c.patience()
+	if !f.within && wrote.After(f.since) {
+		f.since = wrote
+	}
 	switch {
 	case now.Before(f.since.Add(d)):
 	case f.within && f.gained >= stallBytes:

@@ -35,6 +35,7 @@ type answerWriter struct {
 	held   []*frameBuf // file bytes that iov refers to
 	bufs   net.Buffers // scratch of one writev: WriteTo eats its receiver
 	until  time.Time   // the armed write deadline
+	wrote  time.Time   // when the last piece was written
 	sock   rawSocket
 }
 
@@ -68,6 +69,7 @@ func (c *Conn) flush() {
 		queued, failed, err := c.writeBatch()
 		c.mu.Lock()
 		c.mu.writing = false
+		c.mu.wrote = c.out.wrote
 		c.mu.open -= len(c.out.batch)
 		clear(c.out.batch)
 		var dropped *Request
@@ -325,6 +327,7 @@ func (c *Conn) wrote(n int64) {
 // it is moved only when half of it is gone.
 func (c *Conn) armWrite() {
 	now := time.Now()
+	c.out.wrote = now
 	if c.out.until.Sub(now) < c.srv.opt.WriteTimeout/2 {
 		c.out.until = now.Add(c.srv.opt.WriteTimeout)
 		_ = c.raw.SetWriteDeadline(c.out.until)
