@@ -154,7 +154,7 @@ func sampleSummary() Summary {
 	return Summary{
 		BaseOffset: 100, BaseIndex: 7, LastIndex: 9, NextOffset: 130, LogSize: 5000, LargestTimestamp: -1,
 		LargestOffset: 100, FirstTimestamp: 55, Sealed: true, Gaps: true, LastPos: 4000, LastHeader: 1, BlockCRC: 2,
-		Offsets: Count{1, 3}, Times: Count{2, 4}, Rafts: Count{3, 5}, Txns: Count{4, 6}, Sums: 1,
+		Offsets: Count{1, 3}, Times: Count{2, 4}, Rafts: Count{3, 5}, Txns: Count{4, 6}, Sums: Count{5, 7},
 	}
 }
 

@@ -62,7 +62,7 @@ type Summary struct {
 	BlockCRC         uint32 // CRC so far of the block that is not complete
 	Offsets, Times   Count
 	Rafts, Txns      Count
-	Sums             uint32 // entries of .sum
+	Sums             Count
 }
 
 const (
@@ -88,7 +88,7 @@ func (s *Summary) Encode() []byte {
 	}
 	for _, v := range []uint32{
 		flags, s.LastPos, s.LastHeader, s.BlockCRC, s.Offsets.N, s.Offsets.CRC, s.Times.N, s.Times.CRC,
-		s.Rafts.N, s.Rafts.CRC, s.Txns.N, s.Txns.CRC, s.Sums, 0,
+		s.Rafts.N, s.Rafts.CRC, s.Txns.N, s.Txns.CRC, s.Sums.N, s.Sums.CRC,
 	} {
 		b = be.AppendUint32(b, v)
 	}
@@ -140,7 +140,7 @@ func ParseSummary(b []byte) (Summary, error) {
 		FirstTimestamp: int64(u64(64)),
 		Sealed:         u32(72)&flagSealed != 0, Gaps: u32(72)&flagGaps != 0,
 		LastPos: u32(76), LastHeader: u32(80), BlockCRC: u32(84),
-		Offsets: count(88), Times: count(96), Rafts: count(104), Txns: count(112), Sums: u32(120),
+		Offsets: count(88), Times: count(96), Rafts: count(104), Txns: count(112), Sums: count(120),
 	}
 	switch {
 	case s.BaseOffset < 0 || s.NextOffset < s.BaseOffset || s.NextOffset-s.BaseOffset > math.MaxInt32+1:
@@ -149,8 +149,8 @@ func ParseSummary(b []byte) (Summary, error) {
 		return Summary{}, kafkaproto.Corruptf(".raftindex: %d bytes, last batch at %d", s.LogSize, s.LastPos)
 	case s.LastIndex != 0 && s.LastIndex < s.BaseIndex:
 		return Summary{}, kafkaproto.Corruptf(".raftindex: raft indexes %d to %d", s.BaseIndex, s.LastIndex)
-	case u32(72) > flagSealed|flagGaps || u32(124) != 0:
-		return Summary{}, kafkaproto.Corruptf(".raftindex: flags %x, reserved %x", u32(72), u32(124))
+	case u32(72) > flagSealed|flagGaps:
+		return Summary{}, kafkaproto.Corruptf(".raftindex: flags %x", u32(72))
 	}
 	return s, nil
 }

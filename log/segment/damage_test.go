@@ -156,6 +156,40 @@ func (x *sample) readAll(s *Segment) error {
 	return s.Verify(func(int) error { return nil })
 }
 
+// last is the last offset.
+func (x *sample) last() kafkaproto.Offset {
+	h, err := batch.PeekHeader(x.all[x.ends[len(x.ends)-2]:])
+	if err != nil {
+		panic(err)
+	}
+	return h.LastOffset()
+}
+
+// readEach reads from every offset, the last first, each time as if it were the first reader, and
+// checks what is served.
+func (x *sample) readEach(s *Segment) (err error) {
+	for off := x.last(); off >= 0; off-- {
+		for _, maxBytes := range []int{1, 1 << 20} {
+			s.hints.Store(&hints{})
+			r, rerr := s.ReadRange(off, maxBytes, x.last()+1, true)
+			if rerr != nil {
+				err = rerr
+				continue
+			}
+			b := make([]byte, r.Len)
+			if rerr := readFull(r.File, b, r.Pos); rerr != nil {
+				err = rerr
+			} else if !bytes.Equal(b, x.all[r.Pos:][:r.Len]) {
+				panic(fmt.Sprintf("wrong bytes were served for offset %d", off))
+			} else if first, _ := batch.First(b); off < first.BaseOffset() || off > first.LastOffset() {
+				panic(fmt.Sprintf("offset %d was looked for at %d", off, first.BaseOffset()))
+			}
+			r.Release()
+		}
+	}
+	return err
+}
+
 // checkHeader knows, as the store does, what a batch's CRC does not cover: epochs from the journal,
 // and that offsets are dense.
 func (x *sample) checkHeader(h batch.Header, pos int64) error {
@@ -257,16 +291,21 @@ func TestEveryDamageToTheLog(t *testing.T) {
 			if b == nil {
 				continue
 			}
-			c := x.copyWith(t, fileName(0, extLog, ""), b)
-			s, err := c.open(sealed)
-			if err == nil && bytes.Equal(b[:min(len(b), len(x.all))], x.all) {
-				continue // longer: the next test's
-			}
-			if err == nil {
-				err = c.readAll(s)
-			}
-			if !kafkaproto.IsCorrupt(err) {
-				t.Fatalf("sealed %v, %s: %v", sealed, what, err)
+			for _, read := range []func(*sample, *Segment) error{(*sample).readAll, (*sample).readEach} {
+				c := x.copyWith(t, fileName(0, extLog, ""), b)
+				s, err := c.open(sealed)
+				if err == nil && bytes.HasPrefix(b, x.all) {
+					if s.Size() != int64(len(x.all)) || s.fileSize != int64(len(b)) {
+						t.Fatalf("sealed %v, %s: size %d of %d", sealed, what, s.Size(), s.fileSize)
+					}
+					continue
+				}
+				if err == nil {
+					err = read(c, s)
+				}
+				if !kafkaproto.IsCorrupt(err) {
+					t.Fatalf("sealed %v, %s: %v", sealed, what, err)
+				}
 			}
 		}
 	}
@@ -347,10 +386,14 @@ func TestDamageBelowTheMark(t *testing.T) {
 	}
 }
 
-// TestStaleIndexesArePutBack: indexes of the same log before it was cut and written again (F12, an
-// old copy of a file).
+// TestStaleIndexesArePutBack: indexes of the same log before it was cut and written again, to the same
+// size or another (F12, an old copy of a file).
 func TestStaleIndexesArePutBack(t *testing.T) {
-	for _, sealed := range []bool{true, false} {
+	for _, c := range []struct {
+		sealed  bool
+		batches int
+	}{{true, 8}, {true, 12}, {false, 8}, {false, 12}} {
+		sealed := c.sealed
 		x := makeSample(t, sealed)
 		old := x.content(t)
 		s, err := Open(x.fs, "/", 0, x.o, false)
@@ -362,7 +405,7 @@ func TestStaleIndexesArePutBack(t *testing.T) {
 		}
 		x.all, x.txns = x.all[:x.ends[3]], nil
 		x.ends = x.ends[:4]
-		for i := 4; i < 12; i++ {
+		for i := 4; i < c.batches; i++ {
 			// Offsets and sizes as before, other content.
 			b := makeBatch(s.NextOffset(), 4, 1+i%2, 10*i, int64(1000+10*i))
 			if err := s.Append(b, uint64(1+i)); err != nil {

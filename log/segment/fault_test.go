@@ -384,6 +384,15 @@ func TestCleanedSegment(t *testing.T) {
 		}
 		r.Release()
 	}
+	for off := kafkaproto.Offset(0); off < 34; { // a consumer that reads on, over the gaps
+		r, err := s.ReadRange(off, 0, 100, true)
+		want := map[kafkaproto.Offset]kafkaproto.Offset{0: 12, 13: 20, 20: 20, 21: 33, 33: 33}[off]
+		if err != nil || r.First != want {
+			t.Fatalf("read %d: %+v, %v; want %d", off, r, err, want)
+		}
+		off = r.Next
+		r.Release()
+	}
 	if r, err := s.ReadRange(34, 0, 100, true); err != nil || r.Len != 0 {
 		t.Errorf("read behind the end: %+v, %v", r, err)
 	}

@@ -129,14 +129,12 @@ func (s *Segment) write(snap *snapshot) error {
 			return err
 		}
 	}
-	sums, err := writeEntries(s, extSum, func(c index.Count) []byte {
+	if sum.Sums, err = writeEntries(s, extSum, func(c index.Count) []byte {
 		h := index.SumHeader{BaseOffset: s.base, LogSize: sum.LogSize, Entries: c}
 		return h.Encode()
-	}, snap.sums, done.sums, index.Sum.Encode)
-	if err != nil {
+	}, snap.sums, done.sums, index.Sum.Encode); err != nil {
 		return err
 	}
-	sum.Sums = sums.N
 	if _, err = writeEntries(s, extRaft, func(c index.Count) []byte {
 		sum.Rafts = c
 		return sum.Encode()
@@ -145,7 +143,7 @@ func (s *Segment) write(snap *snapshot) error {
 	}
 	s.flushed = flushed{
 		valid: true, sealed: sum.Sealed, size: sum.LogSize,
-		offsets: sum.Offsets, times: sum.Times, rafts: sum.Rafts, sums: sums, txns: sum.Txns,
+		offsets: sum.Offsets, times: sum.Times, rafts: sum.Rafts, sums: sum.Sums, txns: sum.Txns,
 	}
 	return nil
 }
@@ -157,9 +155,6 @@ func writeEntries[T any](s *Segment, ext string, header func(index.Count) []byte
 ) (index.Count, error) {
 	var zero T
 	size := int64(len(encode(zero, nil)))
-	if int(have.N) > len(entries) {
-		have = index.Count{}
-	}
 	b := make([]byte, 0, int64(len(entries)-int(have.N))*size)
 	for _, e := range entries[have.N:] {
 		b = encode(e, b)
@@ -196,14 +191,4 @@ func (s *Segment) forgetIndexes() error {
 	}
 	s.flushed = flushed{}
 	return nil
-}
-
-// sumsCRC is the CRC of the encoded entries.
-func sumsCRC(sums []index.Sum) uint32 {
-	crc := uint32(0)
-	var b [index.SumSize]byte
-	for _, e := range sums {
-		crc = index.CRC(crc, e.Encode(b[:0]))
-	}
-	return crc
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/log/index"
 	"github.com/sluicelog/sluice/log/vfs"
 	"pgregory.net/rapid"
 )
@@ -433,8 +434,15 @@ func (m *machine) checkRaft(t *rapid.T) {
 	}
 }
 
+// check runs a property more often than rapid's default, as one run takes a fraction of a millisecond.
+func check(t *testing.T, property func(*rapid.T)) {
+	for range 10 {
+		rapid.Check(t, property)
+	}
+}
+
 func TestSegmentAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		m := newMachine(t)
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			switch rapid.IntRange(0, 12).Draw(t, "op") {
@@ -489,6 +497,17 @@ func (m *machine) indexes(t *rapid.T) string {
 		}
 		if mem, err = m.s.loadMemory(m.s.summary.Load()); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for ext, size := range map[string]int{
+		extOffset: mem.offsets.Len() * index.OffsetSize,
+		extTime:   mem.times.Len() * index.TimeSize,
+		extRaft:   index.SummarySize + mem.rafts.Len()*index.RaftSize,
+		extSum:    index.SumHeaderSize + mem.sums.Len()*index.SumSize,
+	} {
+		b, err := vfs.ReadFile(m.fs, m.s.path(ext), 1<<20)
+		if len(b) != size || err != nil && size > 0 { // an empty one that was lost is not missed
+			t.Fatalf("%s has %d bytes, %v; want %d", ext, len(b), err, size)
 		}
 	}
 	return fmt.Sprintln(mem.offsets.View(), mem.times.View(), mem.rafts.View())

@@ -85,7 +85,7 @@ func (s *Segment) openSealed() error {
 // serve makes a sealed segment ready, with its indexes on disk.
 func (s *Segment) serve(sum *index.Summary) {
 	s.summary.Store(sum)
-	s.unverified.Store(newUnverified(sum.LogSize, int(sum.Sums), nil))
+	s.unverified.Store(newUnverified(sum.LogSize, int(sum.Sums.N), nil))
 	s.publish()
 	s.ready.Store(true)
 }
@@ -118,7 +118,7 @@ func (s *Segment) openActive() error {
 		return err
 	}
 	s.w = b
-	s.flushed = flushedBy(sum, b.mem)
+	s.flushed = flushedBy(sum)
 	s.mem.Store(b.mem)
 	s.unverified.Store(b.unverified(size))
 	s.publish()
@@ -138,10 +138,10 @@ func (s *Segment) restore(f vfs.File, sum *index.Summary) (builder, error) {
 	return s.builder(0).restored(sum, mem), nil
 }
 
-func flushedBy(sum *index.Summary, mem *memory) flushed {
+func flushedBy(sum *index.Summary) flushed {
 	return flushed{
 		valid: true, sealed: sum.Sealed, size: sum.LogSize, offsets: sum.Offsets, times: sum.Times,
-		rafts: sum.Rafts, txns: sum.Txns, sums: index.Count{N: sum.Sums, CRC: sumsCRC(mem.sums.View())},
+		rafts: sum.Rafts, txns: sum.Txns, sums: sum.Sums,
 	}
 }
 
@@ -259,7 +259,7 @@ func (s *Segment) loadMemory(sum *index.Summary) (*memory, error) {
 
 // loadSums reads .sum, which must be of the same flush as the summary.
 func (s *Segment) loadSums(sum *index.Summary) ([]index.Sum, error) {
-	b, err := s.readStart(extSum, index.SumHeaderSize+int64(sum.Sums)*index.SumSize)
+	b, err := s.readStart(extSum, index.SumHeaderSize+int64(sum.Sums.N)*index.SumSize)
 	if err != nil {
 		return nil, err
 	}
@@ -267,9 +267,9 @@ func (s *Segment) loadSums(sum *index.Summary) ([]index.Sum, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.BaseOffset != s.base || h.LogSize != sum.LogSize || h.Entries.N != sum.Sums {
-		return nil, kafkaproto.Corruptf("%s: %d blocks of %d bytes, .raftindex knows %d of %d",
-			s.path(extSum), h.Entries.N, h.LogSize, sum.Sums, sum.LogSize)
+	if h.BaseOffset != s.base || h.LogSize != sum.LogSize || h.Entries != sum.Sums {
+		return nil, kafkaproto.Corruptf("%s: %+v of %d bytes, .raftindex knows %+v of %d",
+			s.path(extSum), h.Entries, h.LogSize, sum.Sums, sum.LogSize)
 	}
 	return sums, nil
 }

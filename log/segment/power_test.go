@@ -12,7 +12,7 @@ import (
 // TestPowerLoss: whatever a crash leaves of log and indexes, what was synced is there, what is there
 // is a prefix of what was written, and every answer fits it.
 func TestPowerLoss(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		m := newMachine(t)
 		power := vfs.PowerLoss(rapid.Uint64().Draw(t, "seed"))
 		m.fs = power

@@ -142,7 +142,7 @@ func (s *Segment) startRecovery(f vfs.File, r Recovery) (*builder, []index.Txn, 
 	if same, err := s.sameIndex(f, &b, r); err != nil || !same {
 		return &fresh, nil, err
 	}
-	s.flushed = flushedBy(sum, b.mem)
+	s.flushed = flushedBy(sum)
 	txns, err := s.loadTxns(sum)
 	if err == nil && txns == nil {
 		txns = []index.Txn{}
@@ -168,6 +168,9 @@ func (s *Segment) sameIndex(f vfs.File, b *builder, r Recovery) (bool, error) {
 
 // walkHeaders goes on from the builder's end to From.
 func (s *Segment) walkHeaders(f vfs.File, b *builder, r Recovery) error {
+	if b.size >= r.From {
+		return nil
+	}
 	w := s.chunkWalker(f)
 	defer w.done()
 	for b.size < r.From {
@@ -184,7 +187,9 @@ func (s *Segment) walkHeaders(f vfs.File, b *builder, r Recovery) error {
 		}
 		b.add(h, head, r.index(b, h))
 	}
-	return nil
+	// The log's end, or what must follow, comes from the last header: that one is not left to the
+	// first reader.
+	return s.verifyBlock(f, block{start: int64(b.lastPos), end: b.size})
 }
 
 // scanBatches reads whole batches from From on, and adds those that the builder does not have. It

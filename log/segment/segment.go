@@ -247,7 +247,7 @@ func (s *Segment) IndexSize() int64 {
 	if sum := s.summary.Load(); sum != nil {
 		return int64(sum.Offsets.N)*index.OffsetSize + int64(sum.Times.N)*index.TimeSize +
 			index.SummarySize + int64(sum.Rafts.N)*index.RaftSize + int64(sum.Txns.N)*index.TxnSize +
-			index.SumHeaderSize + int64(sum.Sums)*index.SumSize
+			index.SumHeaderSize + int64(sum.Sums.N)*index.SumSize
 	}
 	return 0
 }

@@ -47,11 +47,11 @@ func (u *unverified) mark(block int) bool {
 	return u.left.Add(-1) == 0
 }
 
-// cut is u for a builder that was cut; nil: nothing is left.
+// cut is u for a builder that was cut; nil: nothing is left. What is left of a good block is good.
 func (u *unverified) cut(b *builder) *unverified {
 	until := min(u.until, b.size)
 	out := b.unverified(until)
-	for i := 0; out != nil && i < b.blocks(until)-1; i++ { // the last one was cut through, perhaps
+	for i := 0; out != nil && i < b.blocks(until); i++ {
 		if u.verified(i) {
 			out.mark(i)
 		}
