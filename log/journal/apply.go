@@ -167,7 +167,7 @@ func (g *GroupState) applyWindow(v Window) error {
 	if g.Trunc.Index < v.FirstIndex {
 		g.Trunc = Trunc{}
 	}
-	if g.ResetLast < v.FirstIndex {
+	if g.ResetLast+1 < v.FirstIndex {
 		g.ResetLast = 0
 	}
 	return nil

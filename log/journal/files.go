@@ -75,11 +75,18 @@ func (j *Journal) writeCheckpoint(w *walFile) error {
 // error says that the journal has failed.
 func (j *Journal) roll() error {
 	old := j.mu.cur
+	if old.isNew { // no gap in the numbers may come out of a crash: recovery takes it for a lost file
+		if err := j.fs.SyncDir(j.dir); err != nil {
+			j.fail(fmt.Errorf("sync directory %s: %w", j.dir, err))
+			return j.mu.failed
+		}
+		old.isNew = false
+	}
 	if err := j.begin(old.seq + 1); err != nil {
 		if j.mu.failed != nil {
 			return j.mu.failed
 		}
-		j.mu.rollAt = old.off + j.o.ExtendBytes
+		j.mu.cur.isNew, j.mu.rollAt = old.isNew, old.off+j.o.ExtendBytes
 		j.tellFull("the next journal file cannot be made, the current one goes on", err)
 		return nil
 	}

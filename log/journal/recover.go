@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -34,11 +33,10 @@ func Open(fsys vfs.FS, dir string, o Options) (*Journal, *State, error) {
 	return j, j.mu.state.Clone(), nil
 }
 
-// makeDir makes the directory's own entry durable too: files in it are worth as much as it is.
+// makeDir makes the directory's own entry durable, each time, as the process that made it may have
+// been killed before it did so: files in it are worth as much as it is. That the data directory
+// above it is durable is the caller's business.
 func (j *Journal) makeDir() error {
-	if _, err := j.fs.Stat(j.dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if err := j.fs.MkdirAll(j.dir, 0o755); err != nil {
 		return err
 	}
@@ -131,10 +129,9 @@ func (j *Journal) start(rec *recovery) error {
 			return err
 		}
 	}
-	if len(rec.unfinished) > 0 {
-		if err := j.fs.SyncDir(j.dir); err != nil {
-			return err
-		}
+	// The entry of the file that was recovered may still be only in memory, after a kill.
+	if err := j.fs.SyncDir(j.dir); err != nil {
+		return err
 	}
 	j.mu.state = rec.state
 	j.adoptReserve()
