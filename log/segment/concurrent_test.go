@@ -120,6 +120,40 @@ func readSome(s *Segment, off, limit kafkaproto.Offset) (kafkaproto.Offset, erro
 	return next, err
 }
 
+// TestTruncationUnderAReader: a reader whose bytes go away, at any of its reads, answers for what is
+// left, and never says that the log is damaged.
+func TestTruncationUnderAReader(t *testing.T) {
+	for nth := 1; ; nth++ {
+		x := makeSample(t, false)
+		e := vfs.Inject(x.fs)
+		s, err := Open(e, "/", 0, x.o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		e.Hook(func(op vfs.Op, name string) error {
+			if reads++; op == vfs.OpRead && reads == nth {
+				e.Clear()
+				if err := s.Truncate(x.ends[1]); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+		r, err := s.ReadRange(x.last(), 1<<20, math.MaxInt64, true)
+		if err != nil {
+			t.Fatalf("read %d: %v", nth, err)
+		}
+		r.Release()
+		if s.Size() != x.ends[1] {
+			if nth < 2 {
+				t.Fatal("the reader made no read")
+			}
+			return
+		}
+	}
+}
+
 // TestHandlesAreBounded: many sealed segments read by many readers, few handles.
 func TestHandlesAreBounded(t *testing.T) {
 	m := vfs.Memory()

@@ -370,6 +370,7 @@ func TestDamageBelowTheMark(t *testing.T) {
 		{"cut", func(b []byte) []byte { return b[:len(b)-1] }},
 		{"magic", func(b []byte) []byte { b[16] = 1; return b }},
 		{"length", func(b []byte) []byte { b[11]++; return b }},
+		{"last offset delta of the last batch", func(b []byte) []byte { b[x.ends[len(x.ends)-2]+25]++; return b }},
 		{"offset falls", func(b []byte) []byte { b[x.ends[0]+7] = 0; return b }},
 	} {
 		d := x.copyWith(t, fileName(0, extLog, ""), c.edit(slices.Clone(x.all)))
@@ -382,6 +383,75 @@ func TestDamageBelowTheMark(t *testing.T) {
 		}
 		if s.Ready() {
 			t.Errorf("%s: ready", c.what)
+		}
+	}
+}
+
+// TestBytesBelowTheMarkAreVerifiedByTheFirstRead: recovery walks headers only there, so a damaged
+// payload is the first reader's to find (ruling 9).
+func TestBytesBelowTheMarkAreVerifiedByTheFirstRead(t *testing.T) {
+	x := makeSample(t, false)
+	_ = x.fs.Remove(fileName(0, extRaft, ""))
+	for i, end := range x.ends[:len(x.ends)-1] {
+		b := slices.Clone(x.all)
+		b[end-1] ^= 4
+		c := x.copyWith(t, fileName(0, extLog, ""), b)
+		s, err := c.open(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.readEach(s); !kafkaproto.IsCorrupt(err) {
+			t.Errorf("batch %d: %v", i, err)
+		}
+	}
+}
+
+// TestDamageAboveTheMarkInWhatIndexesCover: indexes that were flushed before the bytes were synced
+// may cover what a crash has torn.
+func TestDamageAboveTheMarkInWhatIndexesCover(t *testing.T) {
+	x := makeSample(t, false)
+	for i := range x.ends {
+		start := int64(0)
+		if i > 0 {
+			start = x.ends[i-1]
+		}
+		b := slices.Clone(x.all)
+		b[start+30] ^= 1
+		c := x.copyWith(t, fileName(0, extLog, ""), b)
+		s, err := Open(c.fs, "/", 0, c.o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Recover(Recovery{})
+		if err != nil || got.End != start || got.Cause == nil {
+			t.Fatalf("batch %d: %+v, %v", i, got, err)
+		}
+		txns, err := s.Aborted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range txns {
+			if a.LastOffset >= s.NextOffset() {
+				t.Fatalf("batch %d: aborted transaction %+v behind the end at %d", i, a, s.NextOffset())
+			}
+		}
+		if got.TxnsTo > s.NextOffset() {
+			t.Fatalf("batch %d: %+v", i, got)
+		}
+	}
+}
+
+// TestRaftIndexesOfAnotherJournalAreMadeAnew: the caller's base index wins over the cached one.
+func TestRaftIndexesOfAnotherJournalAreMadeAnew(t *testing.T) {
+	for _, sealed := range []bool{true, false} {
+		x := makeSample(t, sealed)
+		s, err := Open(x.fs, "/", 0, x.o, sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Recover(Recovery{From: int64(len(x.all)), BaseIndex: 100})
+		if err != nil || s.BaseIndex() != 100 || s.LastIndex() != 107 || got.Walked != int64(len(x.all)) {
+			t.Fatalf("sealed %v: %+v, %v, indexes %d to %d", sealed, got, err, s.BaseIndex(), s.LastIndex())
 		}
 	}
 }

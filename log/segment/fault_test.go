@@ -217,6 +217,12 @@ func TestAppendRefusals(t *testing.T) {
 	if err := s.Append(nil, 0); err != nil {
 		t.Errorf("nothing: %v", err)
 	}
+	size := s.w.size
+	s.w.size, s.fileSize = MaxSize-int64(len(good))+1, MaxSize-int64(len(good))+1
+	if err := s.Append(good, 0); !errors.Is(err, ErrFull) {
+		t.Errorf("a byte too much: %v", err)
+	}
+	s.w.size, s.fileSize = size, size
 	if err := s.Truncate(int64(len(want)) - 1); err == nil {
 		t.Error("truncated inside a batch")
 	}

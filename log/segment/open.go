@@ -267,9 +267,8 @@ func (s *Segment) loadSums(sum *index.Summary) ([]index.Sum, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.BaseOffset != s.base || h.LogSize != sum.LogSize || h.Entries != sum.Sums {
-		return nil, kafkaproto.Corruptf("%s: %+v of %d bytes, .raftindex knows %+v of %d",
-			s.path(extSum), h.Entries, h.LogSize, sum.Sums, sum.LogSize)
+	if h.BaseOffset != s.base || h.Entries != sum.Sums {
+		return nil, kafkaproto.Corruptf("%s: %+v, .raftindex knows %+v", s.path(extSum), h.Entries, sum.Sums)
 	}
 	return sums, nil
 }
