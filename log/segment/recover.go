@@ -28,7 +28,8 @@ type Recovery struct {
 	// caller who knows which epoch and which offset a batch must have.
 	CheckHeader func(h batch.Header, pos int64) error
 	// Check is called for each whole batch from From on; an error ends the valid prefix before
-	// that batch. b is valid during the call.
+	// that batch. b is valid during the call. It may call AppendAborted of an active segment that is
+	// not Ready, and nothing else but ReadAt.
 	Check func(b batch.Batch, pos int64) error
 	// Rebuild ignores the indexes on disk.
 	Rebuild bool
@@ -56,8 +57,11 @@ type Recovered struct {
 func (s *Segment) Recover(r Recovery) (Recovered, error) {
 	s.flush.Lock()
 	defer s.flush.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	live := s.ready.Load()
+	if live { // no append may come in between
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
 	if !s.Acquire() {
 		return Recovered{}, s.errorf("recover: %w", ErrGone)
 	}
@@ -78,6 +82,12 @@ func (s *Segment) Recover(r Recovery) (Recovered, error) {
 	if err != nil {
 		return out, s.errorf("recover: %w", err)
 	}
+	if !live {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	out.TxnsTo = min(out.TxnsTo, b.next)
+	s.dropTxns(b.next)
 	s.finishRecovery(b, r.From, &out)
 	return out, nil
 }
@@ -91,7 +101,9 @@ func (s *Segment) recovered(f vfs.File, r Recovery, out *Recovered) (*builder, e
 	covered := b.size
 	out.TxnsTo = s.base
 	if !s.ready.Load() {
+		s.mu.Lock()
 		s.txns, s.txnsLost = txns, false
+		s.mu.Unlock()
 	}
 	if txns != nil {
 		out.TxnsTo = b.next
@@ -113,8 +125,6 @@ func (s *Segment) recovered(f vfs.File, r Recovery, out *Recovered) (*builder, e
 		cut.cutLists()
 		b = &cut
 		s.flushed = flushed{}
-		s.dropTxns(b.next)
-		out.TxnsTo = min(out.TxnsTo, b.next)
 	}
 	out.Walked = max(b.size-covered, 0)
 	return b, nil
