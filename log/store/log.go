@@ -1,9 +1,16 @@
 package store
 
 import (
+	"errors"
+	"math"
+	"path"
+	"sync"
+	"sync/atomic"
+
 	"github.com/sluicelog/sluice/kafkaproto"
-	"github.com/sluicelog/sluice/kafkaproto/batch"
-	"github.com/sluicelog/sluice/log/vfs"
+	"github.com/sluicelog/sluice/log/journal"
+	"github.com/sluicelog/sluice/log/producer"
+	"github.com/sluicelog/sluice/log/segment"
 )
 
 // EventKind says what an Event tells.
@@ -17,7 +24,7 @@ const (
 	StartMoved
 	// Rolled: a new segment begins at Event.Offset.
 	Rolled
-	// Failed: the log takes no more writes and may give no more reads; Event.Err says why.
+	// Failed: the log is offline; Event.Err says why.
 	Failed
 )
 
@@ -28,131 +35,248 @@ type Event struct {
 	Err    error
 }
 
-// AppendOptions say how to append.
-type AppendOptions struct {
-	// NowMs is the broker's clock, in milliseconds since 1970.
-	NowMs int64
-	// TransactionV2 demands that an unknown producer's transactional batch begins at sequence 0.
-	TransactionV2 bool
-}
-
-// Appended says where a batch went.
-type Appended struct {
-	BaseOffset, LastOffset kafkaproto.Offset
-	// End is the log's end that must be committed before the batch may be acknowledged.
-	End kafkaproto.Offset
-	// Duplicate: the batch had been appended before, and the offsets are those of that time.
-	Duplicate bool
-	// AppendTime is the first copy's timestamp for a duplicate, else -1 or the LogAppendTime.
-	AppendTime int64
-}
-
-// Range is whole batches in one segment file. Release must be called once.
-type Range struct {
-	File vfs.File
-	Pos  int64
-	Len  int
-	// First is the base offset of the first batch; it may lie before the offset asked for.
-	First kafkaproto.Offset
-}
-
-// Release lets the segment's file go.
-func (r *Range) Release() {}
-
-// AbortedTxn is an aborted transaction that a read_committed reader must skip.
-type AbortedTxn struct {
-	ProducerID  kafkaproto.ProducerID
-	FirstOffset kafkaproto.Offset
-}
-
-// TimedOffset is the answer to a lookup by time.
-type TimedOffset struct {
-	Offset    kafkaproto.Offset
-	Timestamp int64
-	Epoch     kafkaproto.LeaderEpoch
-	Found     bool
-}
-
 // Log is one partition's records.
-type Log struct{}
+type Log struct {
+	store *Store
+	id    kafkaproto.PartitionID
+	tp    kafkaproto.TopicPartition
+	dir   string
+
+	config   atomic.Pointer[Config]
+	observer atomic.Pointer[func(Event)]
+	offline  atomic.Pointer[error]
+
+	// What readers look at. segs is replaced as a whole, never changed in place.
+	segs                   atomic.Pointer[[]*segment.Segment]
+	epochs                 atomic.Pointer[[]segment.EpochStart]
+	start, end, synced, hw atomic.Int64
+	term                   atomic.Int32
+	sealedSize             atomic.Int64 // of all segments but the active one
+	openTxn                atomic.Int64 // first offset of the first open transaction, or MaxInt64
+	lastAborted            atomic.Int64 // highest marker offset of an aborted transaction, or -1
+
+	queued  atomic.Bool // waits in the committer's queue
+	relaxed atomic.Bool // waits in the committer's list for background syncs
+
+	// mu is the writer's lock.
+	mu struct {
+		sync.Mutex
+		shut       error // closed or deleted: nothing is written any more
+		fresh      bool  // made by this process, directory not yet synced
+		started    bool  // StartSolo has been called
+		active     *segment.Segment
+		createdMs  int64                      // when the active segment was made, by the broker's clock
+		appendedMs int64                      // when it was last appended to
+		rolledMs   map[*segment.Segment]int64 // appendedMs of segments that were rolled since the start
+		unsynced   []*segment.Segment         // rolled, and not covered by a sync yet
+		dirDirty   bool                       // a file was made since the last sync
+		lastIndex  uint64                     // raft index of the last entry
+		lastNoop   uint64                     // raft index of the last no-op, 0 for none
+		checkpoint int64                      // bytes of the active segment when its indexes were last flushed
+		sidecarAt  kafkaproto.Offset          // log end of the newest producer sidecar
+		mark       journal.Synced             // what the newest sync has covered
+		markQueued bool                       // the committer will write it
+	}
+
+	// prod guards the producer state.
+	prod struct {
+		sync.Mutex
+		state *producer.State
+	}
+
+	// dirMu is held while segments are renamed or replaced, and while the directory moves away.
+	dirMu sync.Mutex
+
+	clean cleanState // the cleaner's
+}
+
+func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *Log {
+	l := &Log{store: s, id: id, tp: tp, dir: path.Join(s.o.Dir, tp.String())}
+	l.SetConfig(Config{})
+	l.segs.Store(new([]*segment.Segment))
+	l.epochs.Store(new([]segment.EpochStart))
+	l.openTxn.Store(math.MaxInt64)
+	l.lastAborted.Store(-1)
+	l.prod.state = producer.New(producer.Options{})
+	l.mu.rolledMs = make(map[*segment.Segment]int64)
+	return l
+}
+
+// segmentOptions are what every segment of the log gets.
+func (l *Log) segmentOptions(suffix string) segment.Options {
+	c := l.config.Load()
+	return segment.Options{
+		IndexInterval: c.IndexInterval, IndexBytes: c.IndexBytes, Files: l.store.files, Suffix: suffix,
+	}
+}
+
+// createFirst makes the first segment of a log that has none.
+func (l *Log) createFirst(base kafkaproto.Offset, index uint64) error {
+	seg, err := segment.Create(l.store.fs, l.dir, base, index, l.segmentOptions(""))
+	if err != nil {
+		return err
+	}
+	l.mu.active, l.mu.fresh, l.mu.lastIndex = seg, true, index-1
+	l.mu.createdMs = l.store.nowMs()
+	l.mu.appendedMs = l.mu.createdMs
+	l.segs.Store(&[]*segment.Segment{seg})
+	l.start.Store(int64(base))
+	l.end.Store(int64(base))
+	l.synced.Store(int64(base))
+	l.hw.Store(int64(base))
+	return nil
+}
 
 // ID is the partition's identity.
-func (l *Log) ID() kafkaproto.PartitionID { panic("todo") }
+func (l *Log) ID() kafkaproto.PartitionID { return l.id }
 
 // TP is the partition's name.
-func (l *Log) TP() kafkaproto.TopicPartition { panic("todo") }
+func (l *Log) TP() kafkaproto.TopicPartition { return l.tp }
 
 // Dir is the partition's directory.
-func (l *Log) Dir() string { panic("todo") }
+func (l *Log) Dir() string { return l.dir }
 
-// Config is the configuration in force.
-func (l *Log) Config() Config { panic("todo") }
+// Config is the configuration in force, with defaults filled in.
+func (l *Log) Config() Config { return *l.config.Load() }
 
-// SetConfig changes the configuration.
-func (l *Log) SetConfig(c Config) { panic("todo") }
+// SetConfig changes the configuration. Index sizes hold from the next segment on.
+func (l *Log) SetConfig(c Config) {
+	c = c.withDefaults()
+	l.config.Store(&c)
+}
 
-// Observe sets the observer, once, before the first append. It is called without locks.
-func (l *Log) Observe(fn func(Event)) { panic("todo") }
+// Observe sets the observer, once, before the first append. It is called without locks, from the
+// committer, the janitor or a caller.
+func (l *Log) Observe(fn func(Event)) { l.observer.Store(&fn) }
+
+func (l *Log) tell(ev Event) {
+	if fn := l.observer.Load(); fn != nil {
+		(*fn)(ev)
+	}
+}
 
 // Offline is why the log cannot be used, or nil.
-func (l *Log) Offline() error { panic("todo") }
+func (l *Log) Offline() error {
+	if p := l.offline.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// goOffline takes the log out of use; the first reason stays. The caller holds no lock.
+func (l *Log) goOffline(err error) {
+	if !l.offline.CompareAndSwap(nil, &err) {
+		return
+	}
+	l.store.log.Error("log is offline", "partition", l.tp.String(), "error", err)
+	l.tell(Event{Kind: Failed, Offset: l.EndOffset(), Err: err})
+}
 
 // Term is the leader epoch that appended batches get.
-func (l *Log) Term() kafkaproto.LeaderEpoch { panic("todo") }
+func (l *Log) Term() kafkaproto.LeaderEpoch { return kafkaproto.LeaderEpoch(l.term.Load()) }
 
 // StartOffset is the first offset that may be read.
-func (l *Log) StartOffset() kafkaproto.Offset { panic("todo") }
+func (l *Log) StartOffset() kafkaproto.Offset { return kafkaproto.Offset(l.start.Load()) }
 
 // EndOffset is the end of what was written, exclusive.
-func (l *Log) EndOffset() kafkaproto.Offset { panic("todo") }
+func (l *Log) EndOffset() kafkaproto.Offset { return kafkaproto.Offset(l.end.Load()) }
 
 // SyncedOffset is the end of what a sync has covered, exclusive.
-func (l *Log) SyncedOffset() kafkaproto.Offset { panic("todo") }
+func (l *Log) SyncedOffset() kafkaproto.Offset { return kafkaproto.Offset(l.synced.Load()) }
 
-// Size is the bytes of all segments.
-func (l *Log) Size() int64 { panic("todo") }
-
-// Append writes a batch at the end. Base offset and leader epoch are patched in b.
-func (l *Log) Append(b batch.Batch, o AppendOptions) (Appended, error) { panic("todo") }
-
-// Commit tells that the high watermark moved to hw.
-func (l *Log) Commit(hw kafkaproto.Offset) { panic("todo") }
+// HighWatermark is the highest offset that Commit was told.
+func (l *Log) HighWatermark() kafkaproto.Offset { return kafkaproto.Offset(l.hw.Load()) }
 
 // HighWatermarkBound is how far the high watermark of a log with one voter may go: the synced
-// offset in strict mode, else the end.
-func (l *Log) HighWatermarkBound() kafkaproto.Offset { panic("todo") }
-
-// Read finds the bytes of whole batches from off on, at most maxBytes and never at or above limit.
-// With minOne the first batch is given whole even when it is larger.
-func (l *Log) Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (Range, error) {
-	panic("todo")
+// offset in strict mode, else the end (ruling 2).
+func (l *Log) HighWatermarkBound() kafkaproto.Offset {
+	if l.config.Load().Strict {
+		return l.SyncedOffset()
+	}
+	return l.EndOffset()
 }
 
-// LastStable is the last stable offset below the high watermark hw.
-func (l *Log) LastStable(hw kafkaproto.Offset) kafkaproto.Offset { panic("todo") }
-
-// Aborted lists the aborted transactions that overlap [from, to).
-func (l *Log) Aborted(from, to kafkaproto.Offset) []AbortedTxn { panic("todo") }
-
-// OffsetForTime finds the first record below limit with a timestamp of at least ts.
-func (l *Log) OffsetForTime(ts int64, limit kafkaproto.Offset) (TimedOffset, error) { panic("todo") }
-
-// MaxTimestamp finds the first record below limit with the largest timestamp.
-func (l *Log) MaxTimestamp(limit kafkaproto.Offset) (TimedOffset, error) { panic("todo") }
-
-// EpochEnd answers OffsetForLeaderEpoch.
-func (l *Log) EpochEnd(asked kafkaproto.LeaderEpoch) (kafkaproto.LeaderEpoch, kafkaproto.Offset) {
-	panic("todo")
+// Size is the bytes of all segments' batches.
+func (l *Log) Size() int64 {
+	segs := *l.segs.Load()
+	if len(segs) == 0 {
+		return 0
+	}
+	return l.sealedSize.Load() + segs[len(segs)-1].Size()
 }
 
-// EpochOf is the leader epoch of the record at off.
-func (l *Log) EpochOf(off kafkaproto.Offset) kafkaproto.LeaderEpoch { panic("todo") }
+// Segments is the number of segments.
+func (l *Log) Segments() int { return len(*l.segs.Load()) }
 
-// DeleteRecords moves the log start up to to, durably.
-func (l *Log) DeleteRecords(to kafkaproto.Offset) error { panic("todo") }
+// setSegs publishes a new list. The caller holds mu.
+func (l *Log) setSegs(segs []*segment.Segment) {
+	var size int64
+	for _, s := range segs[:len(segs)-1] {
+		size += s.Size()
+	}
+	l.segs.Store(&segs)
+	l.sealedSize.Store(size)
+}
 
-// Roll begins a new segment if the active one holds anything.
-func (l *Log) Roll() error { panic("todo") }
+// startSoloLocked gives the records that begin the log's next term, or nil when the term that is in
+// force can go on: nothing was written since its no-op (ruling 7). The caller holds mu.
+func (l *Log) startSoloLocked() []journal.Record {
+	m := &l.mu
+	if m.shut != nil || l.Offline() != nil {
+		return nil
+	}
+	if m.lastNoop != 0 && m.lastNoop == m.lastIndex {
+		m.started = true
+		return nil
+	}
+	g, ok := l.store.journal.Group(l.id)
+	if !ok {
+		g = &journal.GroupState{}
+	}
+	term := max(g.HardState.Term, g.LastTerm(), uint64(max(l.term.Load(), 0))) + 1
+	if term > math.MaxInt32 {
+		l.store.log.Error("leader epochs are used up", "partition", l.tp.String())
+		return nil
+	}
+	hard := journal.HardState{Term: term, Vote: g.HardState.Vote, Commit: max(g.HardState.Commit, m.lastIndex)}
+	noop := journal.Side{Index: m.lastIndex + 1, Term: term, Kind: journal.SideNoop, AtOffset: l.EndOffset()}
+	return []journal.Record{{Group: l.id, Body: hard}, {Group: l.id, Body: noop}}
+}
 
-// Flush makes everything written durable before it returns.
-func (l *Log) Flush() error { panic("todo") }
+// soloStartedLocked puts the term in force that startSoloLocked began.
+func (l *Log) soloStartedLocked(err error) {
+	if err != nil {
+		return
+	}
+	g, ok := l.store.journal.Group(l.id)
+	if !ok || len(g.Sides) == 0 {
+		panic("store: no-op of " + l.tp.String() + " is not in the journal")
+	}
+	noop := g.Sides[len(g.Sides)-1]
+	l.mu.lastIndex, l.mu.lastNoop, l.mu.started = noop.Index, noop.Index, true
+	l.term.Store(int32(noop.Term))
+	l.addEpoch(segment.EpochStart{Epoch: kafkaproto.LeaderEpoch(noop.Term), Start: noop.AtOffset})
+}
+
+// shut ends the log's life in this process: waiting and later callers get err. Readers that hold a
+// range finish it.
+func (l *Log) shut(err error) {
+	l.mu.Lock()
+	if l.mu.shut != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.mu.shut = err
+	segs := *l.segs.Load()
+	l.mu.Unlock()
+	if !errors.Is(err, ErrClosed) {
+		l.goOffline(err)
+	} else {
+		l.offline.CompareAndSwap(nil, &err)
+	}
+	for _, s := range segs {
+		if err := s.Close(); err != nil {
+			l.store.log.Warn("close segment", "partition", l.tp.String(), "error", err)
+		}
+	}
+}

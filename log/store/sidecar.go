@@ -1,0 +1,164 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/log/producer"
+	"github.com/sluicelog/sluice/log/segment"
+	"github.com/sluicelog/sluice/log/vfs"
+)
+
+// Sidecars hold the producer state as it was at the log end that is in their name.
+const (
+	sidecarExt  = ".producers" // ours: five batches per producer, the authority (ruling 16)
+	snapshotExt = ".snapshot"  // Kafka's, for its tools
+	// keptSidecars is how many of each are kept: when the newest is damaged, the one before serves.
+	keptSidecars = 2
+	maxSidecar   = 1 << 30
+)
+
+// sidecar is the producer state at a log end, encoded.
+type sidecar struct {
+	end   kafkaproto.Offset
+	ours  []byte
+	kafka []byte // nil when there is no producer
+}
+
+func sidecarName(end kafkaproto.Offset, ext string) string { return fmt.Sprintf("%020d%s", end, ext) }
+
+// sidecarEnd reads the log end in a sidecar's name.
+func sidecarEnd(name, ext string) (kafkaproto.Offset, bool) {
+	digits, ok := strings.CutSuffix(name, ext)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return kafkaproto.Offset(n), err == nil && n >= 0
+}
+
+// takeSnapshotLocked encodes the producer state at the log's end. The caller holds mu and prod.
+func (l *Log) takeSnapshotLocked(end kafkaproto.Offset) sidecar {
+	sc := sidecar{end: end, ours: l.prod.state.Snapshot(end)}
+	if l.prod.state.Len() > 0 {
+		sc.kafka = l.prod.state.WriteKafkaSnapshot()
+	}
+	return sc
+}
+
+// writeSidecar writes both files, unsynced: one that is damaged is found out and the one before it,
+// and the log behind that, give the same state. The caller holds dirMu.
+func (l *Log) writeSidecar(sc sidecar) {
+	fsys := unsynced{l.store.fs}
+	err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, sidecarExt)), sc.ours)
+	if err == nil && sc.kafka != nil {
+		err = vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)), sc.kafka)
+	}
+	if err != nil {
+		l.store.log.Warn("write producer state", "partition", l.tp.String(), "error", err)
+		return
+	}
+	l.trimSidecars(sidecarExt)
+	l.trimSidecars(snapshotExt)
+}
+
+// listSidecars gives the log ends of the sidecars in the directory, ascending.
+func (l *Log) listSidecars(ext string) ([]kafkaproto.Offset, error) {
+	entries, err := l.store.fs.ReadDir(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	var ends []kafkaproto.Offset
+	for _, e := range entries {
+		if end, ok := sidecarEnd(e.Name(), ext); ok {
+			ends = append(ends, end)
+		}
+	}
+	return ends, nil
+}
+
+// trimSidecars removes all but the newest.
+func (l *Log) trimSidecars(ext string) {
+	ends, err := l.listSidecars(ext)
+	if err != nil {
+		return
+	}
+	for _, end := range ends[:max(len(ends)-keptSidecars, 0)] {
+		l.removeSidecar(end, ext)
+	}
+}
+
+func (l *Log) removeSidecar(end kafkaproto.Offset, ext string) {
+	err := l.store.fs.Remove(path.Join(l.dir, sidecarName(end, ext)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.store.log.Warn("remove old producer state", "partition", l.tp.String(), "error", err)
+	}
+}
+
+// loadProducers finds the newest producer state that is whole and not ahead of the log. It gives
+// the offset at which replay goes on. A sidecar ahead of the log belongs to a tail that is gone.
+func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset, error) {
+	o := producer.Options{ExpirationMs: l.config.Load().ProducerExpiry.Milliseconds()}
+	ends, err := l.listSidecars(sidecarExt)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := len(ends) - 1; i >= 0; i-- {
+		name := sidecarName(ends[i], sidecarExt)
+		if ends[i] > end {
+			l.removeSidecar(ends[i], sidecarExt)
+			l.removeSidecar(ends[i], snapshotExt)
+			continue
+		}
+		b, err := vfs.ReadFile(l.store.fs, path.Join(l.dir, name), maxSidecar)
+		if err != nil {
+			return nil, 0, err
+		}
+		state, at, err := producer.Load(b, o)
+		if err != nil && !kafkaproto.IsCorrupt(err) { // a newer format: not ours to replace
+			return nil, 0, fmt.Errorf("%s: %w", name, err)
+		}
+		if err == nil && at == ends[i] {
+			return state, max(at, start), nil
+		}
+		l.store.log.Warn("producer state is damaged; an older one and the log replace it",
+			"partition", l.tp.String(), "file", name, "error", err)
+	}
+	return producer.New(o), start, nil
+}
+
+// writeEpochs writes leader-epoch-checkpoint, for Kafka's tools and for epochs below the journal's
+// window. The caller holds dirMu.
+func (l *Log) writeEpochs() {
+	if err := segment.WriteEpochs(unsynced{l.store.fs}, l.dir, l.keptEpochs()); err != nil {
+		l.store.log.Warn("write leader epochs", "partition", l.tp.String(), "error", err)
+	}
+}
+
+// writeSidecars is for a clean stop: indexes of the active segment, producer state, epochs.
+func (l *Log) writeSidecars() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.shut != nil || l.mu.active == nil || l.Offline() != nil {
+		return
+	}
+	if err := l.mu.active.FlushIndexes(); err != nil {
+		l.store.log.Warn("write indexes", "partition", l.tp.String(), "error", err)
+	}
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	end := l.EndOffset()
+	if l.mu.sidecarAt != end {
+		l.prod.Lock()
+		sc := l.takeSnapshotLocked(end)
+		l.prod.Unlock()
+		l.writeSidecar(sc)
+		l.mu.sidecarAt = end
+	}
+	l.writeEpochs()
+}
