@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/sluicelog/sluice/kafkaproto"
 )
 
@@ -20,6 +22,7 @@ const groupPart = 64 << 10
 
 // appendCheckpoint adds the frames of a checkpoint except its end, unsealed.
 func (s *State) appendCheckpoint(b []byte) []byte {
+	b = slices.Grow(b, 256*(len(s.Groups)+1))
 	b = appendFrame(b, kindBegin, Group{}, s.appendCount)
 	if s.BootID != "" || s.Clean {
 		var boot Body = Opened{BootID: s.BootID}

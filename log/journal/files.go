@@ -33,6 +33,9 @@ func (j *Journal) begin(seq uint64) error {
 	}
 	f, err := j.fs.OpenFile(name, flag, filePerm)
 	if err != nil {
+		if w.size > 0 { // only zeros stand in it: where it stays, recovery takes it away
+			_ = j.fs.Remove(name)
+		}
 		return fmt.Errorf("make %s: %w", walName(seq), err)
 	}
 	w.f = f

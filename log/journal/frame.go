@@ -142,8 +142,9 @@ func newFrameReader(r io.ReaderAt, seq uint64, size int64) *frameReader {
 
 // peek gives n bytes at pos, or fewer at the end of the file.
 func (fr *frameReader) peek(pos int64, n int) ([]byte, error) {
-	if left := fr.size - pos; int64(n) > left {
-		n = int(max(left, 0))
+	n = int(min(int64(n), fr.size-pos))
+	if n <= 0 {
+		return nil, nil
 	}
 	if pos < fr.at || pos+int64(n) > fr.at+int64(len(fr.buf)) {
 		want := int(min(int64(max(n, fr.chunk)), fr.size-pos))
