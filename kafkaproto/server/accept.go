@@ -105,14 +105,16 @@ func (s *Server) admit(l *Listener, nc net.Conn) {
 			c.tcp = t
 		}
 	}
-	if why := s.register(c); why != "" {
-		_ = nc.Close()
-		if why != refusedClosing {
-			s.observer.Refused(l, why)
-			s.strays.log(slog.LevelWarn, ip, "too many connections: closed at once",
-				"listener", l.Name, "peer", nc.RemoteAddr(), "limit", string(why))
-		}
+	why := s.register(c)
+	if why == "" {
+		return
 	}
+	if why != refusedClosing {
+		s.observer.Refused(l, why)
+		s.strays.log(slog.LevelWarn, ip, "too many connections: closed at once",
+			"listener", l.Name, "peer", nc.RemoteAddr(), "limit", string(why))
+	}
+	_ = nc.Close()
 }
 
 // tune sets what a socket needs; TCP_NODELAY is Go's default and keepalive the listener's.

@@ -22,24 +22,28 @@ func TestBudgetModel(t *testing.T) {
 			frames := rapid.IntRange(1, 20).Draw(rt, "frames")
 			var through atomic.Int64
 			var largest int64
-			for range frames {
-				steps := rapid.SliceOfN(rapid.Int64Range(1, 900), 1, 5).Draw(rt, "steps")
-				pause := time.Duration(rapid.IntRange(0, 5).Draw(rt, "pause"))
+			type growth struct {
+				steps []int64
+				pause time.Duration
+			}
+			plans := make([]growth, frames)
+			for i := range plans {
+				plans[i].steps = rapid.SliceOfN(rapid.Int64Range(1, 900), 1, 5).Draw(rt, "steps")
+				plans[i].pause = time.Duration(rapid.IntRange(0, 5).Draw(rt, "pause"))
 				var total int64
-				for _, n := range steps {
+				for _, n := range plans[i].steps {
 					total += n
 				}
 				largest = max(largest, total)
+			}
+			for _, p := range plans {
 				go func() {
 					l := &lease{}
-					for _, n := range steps {
-						if !b.grow(l, n, false, nil, noWait) {
+					for _, n := range p.steps {
+						if !b.grow(l, n, false, nil, noWait) || b.inUse() > limit+largest {
 							return
 						}
-						if used := b.inUse(); used > limit+largest {
-							return
-						}
-						time.Sleep(pause)
+						time.Sleep(p.pause)
 					}
 					b.end(l)
 					b.end(l) // answered and recycled: only the first counts

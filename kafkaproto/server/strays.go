@@ -23,6 +23,7 @@ type strays struct {
 	mu struct {
 		sync.Mutex
 		peers map[netip.Addr]*strayPeer
+		swept time.Time
 	}
 }
 
@@ -60,7 +61,8 @@ func (s *strays) peerLocked(peer netip.Addr, now time.Time) *strayPeer {
 	if p := s.mu.peers[peer]; p != nil {
 		return p
 	}
-	if len(s.mu.peers) >= strayPeers {
+	if len(s.mu.peers) >= strayPeers && now.Sub(s.mu.swept) >= strayInterval {
+		s.mu.swept = now
 		for a, p := range s.mu.peers {
 			if now.Sub(p.last) >= strayInterval {
 				delete(s.mu.peers, a)

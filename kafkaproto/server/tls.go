@@ -33,24 +33,37 @@ type TLSFiles struct {
 // A client that shows a certificate can't resume a session: it would go on with the authority it
 // was verified by, after that is gone.
 func LoadTLS(f TLSFiles, logger *slog.Logger) (*tls.Config, error) {
+	l, err := newTLSLoader(f, logger)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return l.config(), nil
+}
+
+func newTLSLoader(f TLSFiles, logger *slog.Logger) (*tlsLoader, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	loader := &tlsLoader{files: f, logger: logger}
 	stamp, err := f.stamp()
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, err
 	}
 	conf, err := f.load()
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, err
 	}
-	loader.mu.stamp, loader.mu.conf, loader.mu.checked = stamp, conf, time.Now()
-	outer := conf.Clone()
+	l := &tlsLoader{files: f, logger: logger}
+	l.mu.stamp, l.mu.conf, l.mu.checked = stamp, conf, time.Now()
+	return l, nil
+}
+
+// config is what a listener is given: it asks for the newest at each handshake.
+func (l *tlsLoader) config() *tls.Config {
+	outer := l.mu.conf.Clone()
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return loader.current(), nil
+		return l.current(), nil
 	}
-	return outer, nil
+	return outer
 }
 
 // tlsLoader keeps the newest configuration that could be read.
