@@ -423,7 +423,7 @@ func TestDamageAboveTheMarkInWhatIndexesCover(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := s.Recover(Recovery{})
-		if err != nil || got.End != start || got.Cause == nil {
+		if err != nil || got.End != start || got.Cause == nil || s.LastIndex() != uint64(i) {
 			t.Fatalf("batch %d: %+v, %v", i, got, err)
 		}
 		txns, err := s.Aborted()

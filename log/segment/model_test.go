@@ -278,6 +278,9 @@ func (m *machine) recover(t *rapid.T, rebuild bool) {
 			return nil
 		},
 	})
+	if n := len(m.m.batches); n > 0 && m.s.LastIndex() != m.m.batches[n-1].index {
+		t.Fatalf("last index %d after recovery, want %d", m.s.LastIndex(), m.m.batches[n-1].index)
+	}
 	if err != nil || got.Cause != nil || got.End != m.m.size() || got.FileSize != got.End || seen != got.End {
 		t.Fatalf("recovered %+v, %v; %d bytes seen of %d", got, err, seen, m.m.size())
 	}

@@ -166,6 +166,9 @@ func (s *Segment) loadSummary(size int64) (*index.Summary, error) {
 	if sum.BaseOffset != s.base || sum.LogSize > size {
 		return nil, nil
 	}
+	if sum.LogSize > 0 && sum.BaseIndex != 0 && sum.LastIndex == 0 {
+		return nil, nil // flushed after a truncation: the raft indexes must be counted again
+	}
 	return &sum, nil
 }
 

@@ -103,6 +103,9 @@ func (m *machine) afterCrash(t *rapid.T, synced int, kind vfs.CrashKind) {
 		pos += int64(len(m.m.batches[n].bytes))
 	}
 	m.m.cut(n)
+	if n > 0 && s.LastIndex() != m.m.batches[n-1].index {
+		t.Fatalf("last index %d, want %d", s.LastIndex(), m.m.batches[n-1].index)
+	}
 	if n > 0 {
 		m.index = m.m.batches[n-1].index + 1
 	} else {

@@ -116,15 +116,14 @@ func (s *Segment) recovered(f vfs.File, r Recovery, out *Recovered) (*builder, e
 		return nil, err
 	}
 	if out.End < b.size { // damage in what the indexes cover, yet above From
-		w := s.walker(f)
-		defer w.done()
-		cut, err := b.cut(&w, out.End)
-		if err != nil {
+		fresh := s.builder(b.baseIndex)
+		fresh.baseIndex = max(fresh.baseIndex, r.BaseIndex)
+		r.From, r.CheckHeader = out.End, nil
+		if err := s.walkHeaders(f, &fresh, r); err != nil {
 			return nil, err
 		}
-		cut.cutLists()
-		b = &cut
-		s.flushed = flushed{}
+		fresh.markers = false
+		b, s.flushed = &fresh, flushed{}
 	}
 	out.Walked = max(b.size-covered, 0)
 	return b, nil

@@ -33,7 +33,11 @@ func TestOnTheMachinesFileSystem(t *testing.T) {
 	if err := s.TruncateTo(s.NextOffset() - 1); err != nil {
 		t.Fatal(err)
 	}
-	all = all[:s.Size()]
+	last := makeBatch(s.NextOffset(), 3, 1, 20, 400)
+	all = append(all[:s.Size()], last...)
+	if err := s.Append(last, 400); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(s.Seal(), s.SyncAll(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
