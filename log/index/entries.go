@@ -104,7 +104,9 @@ func DecodeRaft(b []byte) Raft { return Raft{be.Uint32(b), be.Uint32(b[4:]), be.
 func DecodeSum(b []byte) Sum { return Sum{be.Uint32(b), be.Uint32(b[4:])} }
 
 // parse reads all entries of b, each of which must follow the one before it.
-func parse[T any](name string, b []byte, size int, decode func([]byte) T, follows func(prev, e T) bool) ([]T, error) {
+func parse[T any](name string, b []byte, size int, decode func([]byte) T,
+	follows func(prev, e T) bool,
+) ([]T, error) {
 	if len(b)%size != 0 {
 		return nil, kafkaproto.Corruptf("%s: %d bytes are no whole number of %d-byte entries", name, len(b), size)
 	}
@@ -152,7 +154,9 @@ func ParseTxns(b []byte) ([]Txn, error) {
 			return nil, kafkaproto.Corruptf(".txnindex: entry %d has version %d, only 0 is known", at/TxnSize, v)
 		}
 	}
-	txns, err := parse(".txnindex", b, TxnSize, decodeTxn, func(p, e Txn) bool { return e.LastOffset > p.LastOffset })
+	txns, err := parse(".txnindex", b, TxnSize, decodeTxn, func(p, e Txn) bool {
+		return e.LastOffset > p.LastOffset
+	})
 	if err != nil {
 		return nil, err
 	}

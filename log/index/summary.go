@@ -26,8 +26,8 @@ type NewerError struct {
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s has format version %d; this sluice reads up to %d: use the newer one, or remove the file to have it made again",
-		e.File, e.Version, e.Known)
+	return fmt.Sprintf("%s has format version %d; this sluice reads up to %d: use the newer one, "+
+		"or remove the file to have it made again", e.File, e.Version, e.Known)
 }
 
 // Count is how many entries of a file are valid, and the CRC-32C over their bytes.

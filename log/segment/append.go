@@ -58,7 +58,8 @@ func (s *Segment) writable() error {
 	case s.broken.Load():
 		return ErrBroken
 	case s.fileSize != s.w.size:
-		return fmt.Errorf("%d bytes behind the end at %d must be cut first: %w", s.fileSize-s.w.size, s.w.size, ErrStale)
+		return fmt.Errorf("%d bytes behind the end at %d must be cut first: %w",
+			s.fileSize-s.w.size, s.w.size, ErrStale)
 	}
 	return nil
 }

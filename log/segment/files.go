@@ -71,7 +71,8 @@ func parseName(name string) (base kafkaproto.Offset, ext, suffix string, ok bool
 	if suffix != "" {
 		suffix = "." + suffix
 	}
-	known := slices.Contains(extensions[:], ext) && slices.Contains([]string{"", Deleted, Cleaned, Swap}, suffix)
+	known := slices.Contains(extensions[:], ext) &&
+		slices.Contains([]string{"", Deleted, Cleaned, Swap}, suffix)
 	return kafkaproto.Offset(n), ext, suffix, known && name == fileName(kafkaproto.Offset(n), ext, suffix)
 }
 
@@ -79,7 +80,8 @@ func parseName(name string) (base kafkaproto.Offset, ext, suffix string, ok bool
 // ones are no error.
 func RemoveFiles(fsys vfs.FS, dir string, base kafkaproto.Offset, suffix string) error {
 	for _, ext := range slices.Backward(extensions[:]) {
-		if err := fsys.Remove(path.Join(dir, fileName(base, ext, suffix))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := fsys.Remove(path.Join(dir, fileName(base, ext, suffix)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

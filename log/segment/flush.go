@@ -56,7 +56,8 @@ func (s *Segment) flushIndexes() error {
 	}
 	snap := s.snapshotLocked()
 	s.mu.Unlock()
-	if s.flushed.valid && !s.flushed.sealed && s.flushed.size == snap.sum.LogSize && int(s.flushed.txns.N) == len(snap.txns) {
+	done := &s.flushed
+	if done.valid && !done.sealed && done.size == snap.sum.LogSize && int(done.txns.N) == len(snap.txns) {
 		return nil
 	}
 	if err := s.write(&snap); err != nil {
@@ -150,8 +151,8 @@ func (s *Segment) write(snap *snapshot) error {
 
 // writeEntries writes those entries that the file does not hold yet, then the header, and cuts off
 // whatever lies behind. Without a header the entries begin at 0.
-func writeEntries[T any](s *Segment, ext string, header func(index.Count) []byte, entries []T, have index.Count,
-	encode func(T, []byte) []byte,
+func writeEntries[T any](s *Segment, ext string, header func(index.Count) []byte, entries []T,
+	have index.Count, encode func(T, []byte) []byte,
 ) (index.Count, error) {
 	var zero T
 	size := int64(len(encode(zero, nil)))

@@ -20,7 +20,8 @@ const (
 )
 
 func (s *Segment) wrongEntry(e index.Offset, h batch.Header) error {
-	return s.corruptf("%w: its entry %+v leads to the batch of offsets %d to %d", errIndex, e, h.BaseOffset, h.LastOffset())
+	return s.corruptf("%w: its entry %+v leads to the batch of offsets %d to %d",
+		errIndex, e, h.BaseOffset, h.LastOffset())
 }
 
 // floorOffset is the last entry of .index whose offset and position are at most these.
@@ -74,7 +75,9 @@ func floor[T any](entries []T, above func(T) bool) (e T, found bool) {
 }
 
 // floorOnDisk is floor over a file, which is read a window at a time.
-func floorOnDisk[T any](s *Segment, h *handle, proof uint32, c index.Count, size int, decode func([]byte) T, above func(T) bool) (e T, found bool, err error) {
+func floorOnDisk[T any](s *Segment, h *handle, proof uint32, c index.Count, size int,
+	decode func([]byte) T, above func(T) bool,
+) (e T, found bool, err error) {
 	if c.N == 0 {
 		return e, false, nil
 	}

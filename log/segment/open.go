@@ -212,7 +212,9 @@ func (s *Segment) readStart(ext string, n int64) ([]byte, error) {
 }
 
 // loadEntries reads the entries of a file that the count vouches for.
-func loadEntries[T any](s *Segment, ext string, header, size int, c index.Count, parse func([]byte) ([]T, error)) ([]T, error) {
+func loadEntries[T any](s *Segment, ext string, header, size int, c index.Count,
+	parse func([]byte) ([]T, error),
+) ([]T, error) {
 	if c.N == 0 {
 		return nil, nil
 	}

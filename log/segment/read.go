@@ -59,7 +59,9 @@ func (h *hints) put(slot int, rel uint32, pos int64) {
 // all below limit (exclusive). With minOne the first batch is given whole even when it is larger
 // than maxBytes, if it is below limit. Len 0: there is nothing to give. The blocks it covers have been
 // verified once since Open (ruling 9); damage is a corruption error.
-func (s *Segment) ReadRange(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (Range, error) {
+func (s *Segment) ReadRange(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset,
+	minOne bool,
+) (Range, error) {
 	f, err := s.enter()
 	if err != nil {
 		return Range{}, err
@@ -116,7 +118,9 @@ func (s *Segment) undisturbed(read func() error) error {
 	}
 }
 
-func (s *Segment) readRange(r *Range, off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) error {
+func (s *Segment) readRange(r *Range, off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset,
+	minOne bool,
+) error {
 	hints := s.hints.Load()
 	next, size := s.published()
 	limit, off = min(limit, next), max(off, s.base)
@@ -141,7 +145,8 @@ func (s *Segment) readRange(r *Range, off kafkaproto.Offset, maxBytes int, limit
 		}
 		pos, r.First = at, h.BaseOffset
 	}
-	if err := s.boundary(&w, r, bounds{pos: pos, max: int64(maxBytes), limit: limit, next: next, size: size, minOne: minOne}); err != nil {
+	b := bounds{pos: pos, max: int64(maxBytes), limit: limit, next: next, size: size, minOne: minOne}
+	if err := s.boundary(&w, r, b); err != nil {
 		return err
 	}
 	if r.Len > 0 {
@@ -257,7 +262,9 @@ func (s *Segment) Lookup(off kafkaproto.Offset) (int64, error) {
 
 // FindTime finds the first batch that ends at or behind from and has, by its header, a record with a
 // timestamp of at least ts. When no record inside qualifies, go on with from = h.NextOffset().
-func (s *Segment) FindTime(ts int64, from kafkaproto.Offset) (h batch.Header, pos int64, found bool, err error) {
+func (s *Segment) FindTime(ts int64, from kafkaproto.Offset) (h batch.Header, pos int64, found bool,
+	err error,
+) {
 	f, err := s.enter()
 	if err != nil {
 		return h, 0, false, err

@@ -84,7 +84,7 @@ type Segment struct {
 	largest, largestOff, first  atomic.Int64
 	baseIndex, lastIndex        atomic.Uint64
 	ready, sealed, broken, gaps atomic.Bool
-	mem                         atomic.Pointer[memory]        // nil when a sealed segment's indexes are read from disk
+	mem                         atomic.Pointer[memory]        // nil: indexes are read from disk
 	summary                     atomic.Pointer[index.Summary] // of a sealed segment
 	unverified                  atomic.Pointer[unverified]    // nil when every block was verified
 	hints                       atomic.Pointer[hints]
