@@ -59,6 +59,11 @@ func (r *logRecovery) recover() error {
 		return err
 	}
 	for i := range r.bases {
+		if stop, err := r.enter(i); err != nil {
+			return err
+		} else if stop {
+			break
+		}
 		if err := r.openSegment(i); err != nil {
 			return err
 		}
@@ -180,9 +185,6 @@ func (r *logRecovery) openSegment(i int) error {
 		return err
 	}
 	r.segs = append(r.segs, seg)
-	if i == 0 {
-		r.end = seg.BaseOffset()
-	}
 	return nil
 }
 
@@ -192,9 +194,6 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 	seg := r.segs[i]
 	from, whole, err := r.durable(i)
 	if err != nil {
-		return false, err
-	}
-	if err := r.enter(seg.BaseOffset()); err != nil {
 		return false, err
 	}
 	base := r.baseIndex(seg.BaseOffset())
@@ -231,18 +230,20 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 	return stop, nil
 }
 
-// enter checks the hole between the end so far and the segment that follows. Only compaction makes
-// holes, and only below the window.
-func (r *logRecovery) enter(base kafkaproto.Offset) error {
-	if base == r.end || len(r.segs) == 1 || r.o.lost && base > r.end {
-		r.end = max(r.end, base)
-		return nil
+// enter checks the hole between the end so far and segment i. Only compaction makes holes, and only
+// below the window; above the mark a hole is a lost tail, and what follows goes with it. stop: it
+// has gone.
+func (r *logRecovery) enter(i int) (stop bool, err error) {
+	base := r.bases[i]
+	switch {
+	case i == 0, base == r.end, base > r.end && (r.o.lost || base <= r.g.Window.FirstOffset):
+		r.end = base
+		return false, nil
+	case base > r.end && r.end >= r.g.Synced.Offset:
+		r.changed = true
+		return true, r.dropFrom(i, fmt.Errorf("the log before it ends at %d", r.end))
 	}
-	if base < r.end || base > r.g.Window.FirstOffset {
-		return kafkaproto.Corruptf("segment %d follows the end at %d", base, r.end)
-	}
-	r.end = base
-	return nil
+	return false, kafkaproto.Corruptf("segment %d follows the end at %d", base, r.end)
 }
 
 // baseIndex is the raft index of the first batch of the segment that begins at base; 0: not kept
@@ -325,20 +326,24 @@ func (r *logRecovery) cut(i int, rec segment.Recovered) error {
 	if err := r.segs[i].Truncate(rec.End); err != nil {
 		return err
 	}
-	for _, base := range r.bases[i+1:] {
+	return r.dropFrom(i+1, errors.New("the segment before it was cut"))
+}
+
+// dropFrom removes the segments from i on, which lie above the mark.
+func (r *logRecovery) dropFrom(i int, cause error) error {
+	for _, base := range r.bases[i:] {
 		seg, err := segment.Open(r.l.store.fs, r.l.dir, base, r.l.segmentOptions(""), false)
 		if err != nil {
 			return err
 		}
-		st, err := r.l.store.fs.Stat(seg.Path())
-		if err == nil {
-			r.saveCut(seg, 0, st.Size(), errors.New("the segment before it was cut"))
+		if st, err := r.l.store.fs.Stat(seg.Path()); err == nil {
+			r.saveCut(seg, 0, st.Size(), cause)
 		}
 		if err := errors.Join(seg.Close(), segment.RemoveFiles(r.l.store.fs, r.l.dir, base, "")); err != nil {
 			return err
 		}
 	}
-	r.bases = r.bases[:i+1]
+	r.bases = r.bases[:i]
 	return nil
 }
 
