@@ -1,6 +1,8 @@
 package coord
 
 import (
+	"fmt"
+
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
 	"github.com/sluicelog/sluice/replica/engine"
@@ -25,5 +27,31 @@ type Log interface {
 	LogEnd() kafkaproto.Offset
 }
 
+// partitionLog is a partition of the engine as a Log.
+type partitionLog struct{ *engine.Partition }
+
 // OnPartition is the Log of a partition led by this broker.
-func OnPartition(p *engine.Partition) Log { panic("todo") }
+func OnPartition(p *engine.Partition) Log { return partitionLog{p} }
+
+// Append implements Log.
+func (p partitionLog) Append(b batch.Batch, now int64) (kafkaproto.Offset, error) {
+	res, err := p.Partition.Append(b, engine.AppendOptions{NowMs: now})
+	return res.End, err
+}
+
+// Read implements Log.
+func (p partitionLog) Read(off kafkaproto.Offset, maxBytes int) ([]byte, error) {
+	r, err := p.Partition.Read(off, maxBytes, engine.ReadUncommitted, true)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Range.Release()
+	if r.Range.Len == 0 {
+		return nil, nil
+	}
+	buf := make([]byte, r.Range.Len)
+	if n, err := r.Range.File.ReadAt(buf, r.Range.Pos); n < len(buf) {
+		return nil, fmt.Errorf("read %s at offset %d: %w", p.TP(), off, err)
+	}
+	return buf, nil
+}

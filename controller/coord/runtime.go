@@ -2,7 +2,13 @@ package coord
 
 import (
 	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
 )
 
@@ -27,29 +33,161 @@ type Options[In, Out any] struct {
 	LoadBytes int
 }
 
+func (o *Options[In, Out]) setDefaults() {
+	if o.QueueLimit == 0 {
+		o.QueueLimit = 10_000
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = 512 << 10
+	}
+	if o.LoadBytes == 0 {
+		o.LoadBytes = 1 << 20
+	}
+}
+
+// Counters is what a runtime counts since it was made.
+type Counters struct {
+	Steps   atomic.Int64 // inputs handled
+	Records atomic.Int64 // records and markers appended
+	Batches atomic.Int64 // batches appended
+	Loads   atomic.Int64 // replays that ended well
+	LoadMs  atomic.Int64 // time of the longest replay, milliseconds
+	Drops   atomic.Int64 // appends dropped, each with an unload
+	Skipped atomic.Int64 // records stepped over in replays
+	Refused atomic.Int64 // inputs refused by a full queue
+	Loaded  atomic.Int64 // shards active now
+	Waiting atomic.Int64 // inputs without an answer now
+}
+
 // Runtime drives the shards of one coordinator.
-type Runtime[In, Out any] struct{}
+type Runtime[In, Out any] struct {
+	o     Options[In, Out]
+	log   *slog.Logger
+	began time.Time
+	pool  *pool
+
+	// Counters may be read at any time.
+	Counters Counters
+
+	mu struct {
+		sync.Mutex
+		shards map[int32]*shard[In, Out]
+		closed bool
+	}
+}
 
 // New starts the workers; Close stops them.
-func New[In, Out any](o Options[In, Out]) *Runtime[In, Out] { panic("todo") }
+func New[In, Out any](o Options[In, Out]) *Runtime[In, Out] {
+	o.setDefaults()
+	r := &Runtime[In, Out]{
+		o: o, log: o.Logger.With("coordinator", o.Name),
+		began: o.Clock.Now(), pool: newPool(o.Workers),
+	}
+	r.mu.shards = make(map[int32]*shard[In, Out])
+	return r
+}
+
+// now reads the clock for a step.
+func (r *Runtime[In, Out]) now() Now {
+	t := r.o.Clock.Now()
+	return Now{
+		Wall:   clock.Millis(t),
+		Steady: clock.Millis(r.began) + t.Sub(r.began).Milliseconds(),
+	}
+}
+
+// shard finds a partition's shard or makes it; nil when the runtime is closed.
+func (r *Runtime[In, Out]) shard(partition int32) *shard[In, Out] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.closed {
+		return nil
+	}
+	s := r.mu.shards[partition]
+	if s == nil {
+		s = newShard(r, partition)
+		r.mu.shards[partition] = s
+	}
+	return s
+}
+
+func (r *Runtime[In, Out]) closing() error {
+	return kafkaproto.Faultf(kerr.NotCoordinator,
+		"the %s coordinator is shutting down", r.o.Name)
+}
 
 // Submit hands an input to the partition's shard, loading it if need be. done is called exactly
-// once, from a worker, without locks held: with the machine's answer, or with an error that
-// carries a Kafka code.
-func (r *Runtime[In, Out]) Submit(partition int32, in In, done func(Out, error)) { panic("todo") }
+// once, without locks held: with the machine's answer, or with an error that carries a Kafka code.
+func (r *Runtime[In, Out]) Submit(partition int32, in In, done func(Out, error)) {
+	var none Out
+	s := r.shard(partition)
+	if s == nil {
+		done(none, r.closing())
+		return
+	}
+	if err := s.submit(in, done); err != nil {
+		done(none, err)
+	}
+}
 
 // Load begins to load a shard that is not loaded yet.
-func (r *Runtime[In, Out]) Load(partition int32) { panic("todo") }
+func (r *Runtime[In, Out]) Load(partition int32) {
+	if s := r.shard(partition); s != nil {
+		s.control(func() { s.want() })
+	}
+}
 
 // Unload drops a shard's state and answers everyone who waits with err. A later Submit or Load
 // replays the log again.
-func (r *Runtime[In, Out]) Unload(partition int32, err error) { panic("todo") }
+func (r *Runtime[In, Out]) Unload(partition int32, err error) {
+	if s := r.shard(partition); s != nil {
+		s.control(func() {
+			s.wanted = false
+			s.drop(err)
+		})
+	}
+}
 
 // Inspect calls fn with the machine of a loaded shard, while nothing else uses it, and then done
-// with true; false when the shard is not loaded. What fn sees may not be committed yet.
+// with true; it calls done with false when the shard is not loaded. What fn sees may not be
+// committed yet.
 func (r *Runtime[In, Out]) Inspect(partition int32, fn func(Machine[In, Out]), done func(bool)) {
-	panic("todo")
+	s := r.shard(partition)
+	if s == nil || !s.control(func() {
+		if s.state != active {
+			done(false)
+			return
+		}
+		fn(s.machine)
+		done(true)
+	}) {
+		done(false)
+	}
+}
+
+// Shards lists the partitions that were ever asked for, in no particular order.
+func (r *Runtime[In, Out]) Shards() []int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ns := make([]int32, 0, len(r.mu.shards))
+	for n := range r.mu.shards {
+		ns = append(ns, n)
+	}
+	return ns
 }
 
 // Close answers everyone who waits with NOT_COORDINATOR and stops the workers.
-func (r *Runtime[In, Out]) Close() { panic("todo") }
+func (r *Runtime[In, Out]) Close() {
+	r.mu.Lock()
+	if r.mu.closed {
+		r.mu.Unlock()
+		return
+	}
+	r.mu.closed = true
+	shards := r.mu.shards
+	r.mu.Unlock()
+	r.pool.close()
+	for _, s := range shards { // nobody runs them any more
+		s.close(r.closing())
+	}
+}
