@@ -226,12 +226,12 @@ func damages(b []byte) map[string][]byte {
 		"twice":  append(slices.Clone(b), b...),
 		"noise":  bytes.Repeat([]byte{0xa5, 0x5a, 3}, len(b)/3+1),
 	}
-	for bit := range len(b) * 8 {
+	for bit := 0; bit < len(b)*8; bit += damageStride {
 		c := slices.Clone(b)
 		c[bit/8] ^= 1 << (bit % 8)
 		out[fmt.Sprint("bit ", bit)] = c
 	}
-	for n := range b {
+	for n := 0; n < len(b); n += damageStride {
 		out[fmt.Sprint("length ", n)] = b[:n:n]
 	}
 	return out

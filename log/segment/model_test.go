@@ -439,7 +439,7 @@ func (m *machine) checkRaft(t *rapid.T) {
 
 // check runs a property more often than rapid's default, as one run takes a fraction of a millisecond.
 func check(t *testing.T, property func(*rapid.T)) {
-	for range 10 {
+	for range checkRounds {
 		rapid.Check(t, property)
 	}
 }
