@@ -53,10 +53,10 @@ func (c *Controller) maybeSnapshot() {
 			s.arm(c, m.SnapshotInterval)
 		}
 	}
-	if s.bytes < m.SnapshotBytes && (m.SnapshotInterval <= 0 || now.Sub(s.since) < m.SnapshotInterval) {
-		return
+	old := m.SnapshotInterval > 0 && now.Sub(s.since) >= m.SnapshotInterval
+	if old || s.bytes >= m.SnapshotBytes {
+		c.beginSnapshot(c.current)
 	}
-	c.beginSnapshot(c.current)
 }
 
 func (s *snapshotState) arm(c *Controller, d time.Duration) {

@@ -24,7 +24,8 @@ type metadataLog interface {
 	SyncedOffset() kafkaproto.Offset
 	Append(b batch.Batch, o store.AppendOptions) (store.Appended, error)
 	Commit(hw kafkaproto.Offset)
-	Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (store.Range, error)
+	Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (
+		store.Range, error)
 	Roll() error
 	DeleteRecords(to kafkaproto.Offset) error
 }
@@ -58,12 +59,13 @@ func replay(l metadataLog, img *meta.Image) (last *meta.Image, size int64, err e
 	}
 	from, end := kafkaproto.Offset(img.Version()), l.EndOffset()
 	if start := l.StartOffset(); from < start {
-		return nil, 0, kafkaproto.Corruptf("metadata log %s begins at offset %d, and no snapshot that can "+
-			"be read reaches it: restore the .checkpoint files of this directory", l.Dir(), start)
+		return nil, 0, kafkaproto.Corruptf("metadata log %s begins at offset %d, and no "+
+			"snapshot that can be read reaches it: restore the .checkpoint files of this directory",
+			l.Dir(), start)
 	}
 	if from > end {
-		return nil, 0, kafkaproto.Corruptf("metadata log %s ends at offset %d, but there is a snapshot of "+
-			"offset %d: the log has lost records", l.Dir(), end, from)
+		return nil, 0, kafkaproto.Corruptf("metadata log %s ends at offset %d, but there is "+
+			"a snapshot of offset %d: the log has lost records", l.Dir(), end, from)
 	}
 	for at := from; at < end; {
 		buf, err := readRange(l, at, end)

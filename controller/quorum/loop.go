@@ -33,17 +33,27 @@ type round struct {
 func (c *Controller) loop() {
 	defer close(c.done)
 	defer c.snap.wait()
-	for {
-		select {
-		case <-c.stop:
-			c.refuse(c.take())
-			return
-		case <-c.wake:
-		}
+	for !c.stopping() {
 		if requests := c.take(); len(requests) > 0 {
 			c.run(requests)
 		}
 		c.maybeSnapshot()
+		select {
+		case <-c.stop:
+		case <-c.wake:
+		}
+	}
+	for _, r := range c.take() {
+		r.reply(nil, errClosed())
+	}
+}
+
+func (c *Controller) stopping() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -53,12 +63,6 @@ func (c *Controller) take() []request {
 	requests := c.mu.queue
 	c.mu.queue = nil
 	return requests
-}
-
-func (c *Controller) refuse(requests []request) {
-	for _, r := range requests {
-		r.reply(nil, errClosed())
-	}
 }
 
 // run executes the requests, makes their records durable together, and answers.
@@ -141,7 +145,9 @@ func (c *Controller) execute(
 	return next, res, nil
 }
 
-func (c *Controller) appendBatch(b *batch.Builder, nowMs int64, img *meta.Image) (store.Appended, error) {
+func (c *Controller) appendBatch(
+	b *batch.Builder, nowMs int64, img *meta.Image,
+) (store.Appended, error) {
 	built, err := b.Build()
 	if err != nil {
 		return store.Appended{}, err

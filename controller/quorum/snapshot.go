@@ -97,7 +97,9 @@ func decodeSnapshot(data []byte, id snapshotID) (*meta.Image, error) {
 	return img, err
 }
 
-func writeSnapshot(fsys vfs.FS, dir string, img *meta.Image, epoch kafkaproto.LeaderEpoch, nowMs int64) (snapshotID, error) {
+func writeSnapshot(
+	fsys vfs.FS, dir string, img *meta.Image, epoch kafkaproto.LeaderEpoch, nowMs int64,
+) (snapshotID, error) {
 	id := snapshotID{kafkaproto.Offset(img.Version()), epoch}
 	data, err := encodeSnapshot(img, epoch, nowMs)
 	if err == nil {
@@ -128,7 +130,9 @@ func listSnapshots(fsys vfs.FS, dir string) ([]snapshotID, error) {
 // loadSnapshot gives the image of the newest snapshot that can be read, and which that is; the
 // empty image when there is none. Damage is told to warn, and an older one is taken. A snapshot of
 // a newer release is an error: an older one would be read only to fail at the log.
-func loadSnapshot(fsys vfs.FS, dir string, warn func(file string, err error)) (*meta.Image, *snapshotID, error) {
+func loadSnapshot(
+	fsys vfs.FS, dir string, warn func(file string, err error),
+) (*meta.Image, *snapshotID, error) {
 	ids, err := listSnapshots(fsys, dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list metadata snapshots: %w", err)
