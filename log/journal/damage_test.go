@@ -434,3 +434,22 @@ func TestReserveWithContentIsNotUsed(t *testing.T) {
 		t.Fatalf("old records came back:\n%s", show(st))
 	}
 }
+
+// TestFailedWriteDoesNotComeBack: a power loss right after a failed append must not find it done.
+func TestFailedWriteDoesNotComeBack(t *testing.T) {
+	for seed := range uint64(100) {
+		power := vfs.PowerLoss(seed)
+		makeDataDir(t, power)
+		fs := vfs.Inject(power)
+		j, _ := mustOpen(t, fs, small)
+		fs.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.wal", Err: syscall.ENOSPC, Short: 95})
+		_, err := j.Append(Record{groupN(1), HardState{Term: 5}}, Record{groupN(1), HardState{Term: 6}})
+		if !vfs.IsNoSpace(err) {
+			t.Fatal(err)
+		}
+		_, st := mustOpen(t, power.Crash(vfs.PowerCrash), small)
+		if len(st.Groups) != 0 {
+			t.Fatalf("seed %d: a failed append came back:\n%s", seed, show(st))
+		}
+	}
+}

@@ -412,3 +412,41 @@ func (x *machine) checkQueries(t *rapid.T) {
 		}
 	}
 }
+
+// TestNamesLostByAPowerLoss: two crashes or two rolls in a row leave names of files that are not
+// durable. Whatever subset of them a power loss keeps, the journal opens, with what was synced.
+func TestNamesLostByAPowerLoss(t *testing.T) {
+	for name, prepare := range map[string]func(fs vfs.FS, j *Journal, r Record) *vfs.PowerFS{
+		"killed after a roll, and in the recovery": func(fs vfs.FS, j *Journal, r Record) *vfs.PowerFS {
+			for j.mu.cur.seq == 1 {
+				mustAppend(t, j, r)
+			}
+			p := fs.(*vfs.PowerFS).Crash(vfs.KillCrash)
+			bad := vfs.Inject(p, vfs.Rule{Op: vfs.OpSync, Glob: walName(3), Times: -1})
+			if _, _, err := Open(bad, testDir, small); err == nil {
+				t.Fatal("the recovery was to crash")
+			}
+			return p
+		},
+		"two rolls without a sync": func(fs vfs.FS, j *Journal, r Record) *vfs.PowerFS {
+			for j.mu.cur.seq <= 2 {
+				mustAppend(t, j, r)
+			}
+			return fs.(*vfs.PowerFS)
+		},
+	} {
+		for seed := range uint64(200) {
+			p := vfs.PowerLoss(seed)
+			makeDataDir(t, p)
+			j, _ := mustOpen(t, p, small)
+			r := Record{groupN(1), HardState{Term: 1}}
+			mustAppend(t, j, r)
+			mustDo(t, j.Sync())
+			p = prepare(p, j, r).Crash(vfs.PowerCrash)
+			_, st, err := Open(p, testDir, small)
+			if err != nil || st.Groups[groupN(1)] == nil || st.Groups[groupN(1)].HardState.Term != 1 {
+				t.Fatalf("%s, seed %d: %v", name, seed, err)
+			}
+		}
+	}
+}
