@@ -78,7 +78,8 @@ func (l *Layers) aliasText(aliases []Alias) (value string, ok bool) {
 	return "", false
 }
 
-// scale turns hours and minutes into milliseconds; a negative number means "no bound" in any unit.
+// scale turns hours and minutes, which are 32-bit numbers, into milliseconds; a negative number means
+// "no bound" in any unit.
 func scale(value string, by int64) string {
 	if by <= 1 {
 		return value
@@ -89,8 +90,6 @@ func scale(value string, by int64) string {
 		return value
 	case n < 0:
 		return "-1"
-	case n > math.MaxInt64/by:
-		return maxLong
 	}
 	return strconv.FormatInt(n*by, 10)
 }

@@ -215,6 +215,17 @@ func checkReplay(t tb, m *machine) {
 	if !same(loaded, m.image) || loaded.Version() != m.image.Version() || loaded.FeaturesEpoch() != m.image.FeaturesEpoch() {
 		t.Fatalf("loaded:\n%s\nlive:\n%s", strings.Join(normal(loaded), "\n"), strings.Join(normal(m.image), "\n"))
 	}
+	for topic := range m.image.Topics() {
+		if got := loaded.Topic(topic.Name); got.Version != topic.Version || got.Internal != topic.Internal {
+			t.Fatalf("loaded topic %+v, live %+v", got, topic)
+		}
+	}
+	for name, c := range m.image.brokers {
+		if loaded.brokers[name].version != c.version {
+			t.Fatalf("loaded settings of broker %q at version %d, live %d", name,
+				loaded.brokers[name].version, c.version)
+		}
+	}
 	// What was loaded must go on as the live one does: names that collide, versions, blocks.
 	for _, cmd := range []Command{
 		CreateTopics{Topics: []NewTopic{{Name: "c.d", Partitions: 1, Replication: 1}, {Name: "z", Partitions: 1, Replication: 1}}},

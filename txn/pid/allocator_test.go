@@ -5,10 +5,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sluicelog/sluice/controller/meta"
 	"github.com/sluicelog/sluice/kafkaproto"
