@@ -29,7 +29,7 @@ func TestRestart(t *testing.T) {
 			a := New(c, c.NodeID())
 			var wg sync.WaitGroup
 			for range 4 {
-				draws := rng.IntN(1500)
+				draws := 1 + rng.IntN(1500)
 				wg.Go(func() {
 					for range draws {
 						id, err := a.Next()
@@ -44,7 +44,7 @@ func TestRestart(t *testing.T) {
 					}
 				})
 			}
-			if rng.IntN(2) == 0 {
+			if life == 0 || rng.IntN(2) == 0 {
 				wg.Wait()
 			}
 			fs = fs.Crash(vfs.CrashKind(rng.IntN(2)))
