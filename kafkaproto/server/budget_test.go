@@ -104,3 +104,40 @@ func TestBudgetLine(t *testing.T) {
 		}
 	})
 }
+
+// TestBudgetLineLeft: nobody passes the line, and who leaves it lets the next one up.
+func TestBudgetLineLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &budget{limit: 100}
+		var first, over, third, fourth lease
+		b.grow(&first, 50, false, nil, noWait)
+		b.grow(&over, 60, false, nil, noWait) // overdraws
+		b.end(&first)
+		quit := make(chan struct{})
+		var thirdGot, fourthGot atomic.Int64 // 1 granted, -1 refused
+		grow := func(l *lease, n int64, got *atomic.Int64) {
+			if b.grow(l, n, false, quit, noWait) {
+				got.Store(1)
+			} else {
+				got.Store(-1)
+			}
+		}
+		go grow(&third, 50, &thirdGot)
+		synctest.Wait()
+		behind := make(chan struct{})
+		go func() {
+			if b.grow(&fourth, 5, false, behind, noWait) {
+				fourthGot.Store(1)
+			}
+		}()
+		synctest.Wait()
+		if thirdGot.Load() != 0 || fourthGot.Load() != 0 {
+			t.Fatalf("third %d, fourth %d; want both in line", thirdGot.Load(), fourthGot.Load())
+		}
+		close(quit)
+		synctest.Wait()
+		if thirdGot.Load() != -1 || fourthGot.Load() != 1 {
+			t.Fatalf("third %d, fourth %d; want -1 and 1", thirdGot.Load(), fourthGot.Load())
+		}
+	})
+}

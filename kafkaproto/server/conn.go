@@ -142,7 +142,7 @@ func (c *Conn) readLoop() error {
 func (c *Conn) enqueue(r *Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.stop {
+	if c.mu.stop { // also whenever cut is set: nothing may join a queue that nobody empties
 		return false
 	}
 	if c.mu.tail == nil {

@@ -21,15 +21,16 @@
 //	N3  Memory follows bytes received, not bytes announced: a frame buffer is at most 64 KiB, or
 //	    twice what has arrived, or a size that this connection has filled before.
 //	N4  Frame buffers of all connections stay within Options.InflightBytes, plus one frame that may
-//	    overdraw (so that no two half-read frames wait for each other) and plus one small frame
-//	    per connection (so that small requests always pass).
+//	    overdraw (so that no two half-read frames wait for each other) and one small frame per
+//	    connection (so that small requests always pass).
 //	N5  The reader holds back no finished answer while it waits: it flushes before each wait.
 //	N6  A peer that neither sends nor takes bytes is closed: idle, stalled frame, stuck write.
 //	N7  A stranger costs at most one log line per peer and minute.
 //
 // Goroutines: Server owns one accept loop per listener. Each connection has a reader, started by
 // the accept loop, and a writer, started by the first answer that does not come from the reader;
-// the reader owns both ends of the connection's life. Shutdown and Close wait for all of them.
+// the reader owns both ends of the connection's life. Shutdown and Close wait for all of them;
+// Shutdown does so on a goroutine of its own that ends with them.
 //
 // Not here: SASL (a handler's business), API versions, quotas (Request.Mute only carries them out).
 package server

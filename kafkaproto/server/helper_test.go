@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serveFunc is a Handler that only serves; it counts the ends of connections' lives.
+// funcs is a Handler made of functions; it counts the ends of connections' lives.
 type funcs struct {
 	serve          func(r *Request)
 	opened, closed atomic.Int64

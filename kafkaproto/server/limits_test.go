@@ -24,9 +24,12 @@ func TestFirstBytes(t *testing.T) {
 		name, send, answer, line string
 		why                      Refusal
 	}{
-		{"tls", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "", "TLS handshake on a PLAINTEXT", RefusedStranger},
-		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", httpHint, "HTTP request on a Kafka", RefusedStranger},
-		{"http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", httpHint, "HTTP request on a Kafka", RefusedStranger},
+		{"tls", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "",
+			"TLS handshake on a PLAINTEXT", RefusedStranger},
+		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", httpHint,
+			"HTTP request on a Kafka", RefusedStranger},
+		{"http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", httpHint,
+			"HTTP request on a Kafka", RefusedStranger},
 		{"ssh", "SSH-2.0-OpenSSH_9.6\r\n", "", `SSH-`, RefusedSize},
 		{"negative", "\xff\xff\xff\xff", "", "bytes=-1", RefusedSize},
 		{"above", "\x00\x00\x04\x01", "", "bytes=1025 limit=1024", RefusedSize},
@@ -132,7 +135,8 @@ func TestAnnouncedSizes(t *testing.T) {
 	before := heap()
 	for range 100 {
 		c := dial(t, s)
-		if _, err := c.Write(append([]byte{0x03, 0x93, 0x87, 0x00}, make([]byte, 1000)...)); err != nil {
+		announced := []byte{0x03, 0x93, 0x87, 0x00}
+		if _, err := c.Write(append(announced, make([]byte, 1000)...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,8 +194,9 @@ func TestBodySizes(t *testing.T) {
 	var all []byte
 	var sizes []int
 	for _, n := range []int{
-		0, 1, 3, 500, 508, 512, readMin - 4, readMin, readMin + 1, readMax - 4, readMax, readMax + 1,
-		smallFrame - 1, smallFrame, smallFrame + 1, 2*smallFrame + 1, 1 << 20, 100, 1<<20 + 100, 7, 3 << 20,
+		0, 1, 3, 500, 508, 512, readMin - 4, readMin, readMin + 1, readMax - 4, readMax,
+		readMax + 1, smallFrame - 1, smallFrame, smallFrame + 1, 2*smallFrame + 1, 1 << 20, 100,
+		1<<20 + 100, 7, 3 << 20,
 	} {
 		sizes = append(sizes, n, n/2)
 	}
@@ -298,9 +303,10 @@ func TestStraysPerPeer(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	h := &funcs{serve: echo}
+	plain := Listener{Name: "a", Protocol: Plaintext}
 	for name, o := range map[string]Options{
 		"no handler":  {},
-		"twice":       {Handler: h, Listeners: []Listener{{Name: "a", Protocol: Plaintext}, {Name: "a", Protocol: Plaintext}}},
+		"twice":       {Handler: h, Listeners: []Listener{plain, plain}},
 		"no name":     {Handler: h, Listeners: []Listener{{Protocol: Plaintext}}},
 		"no TLS":      {Handler: h, Listeners: []Listener{{Name: "a", Protocol: SSL}}},
 		"no protocol": {Handler: h, Listeners: []Listener{{Name: "a", Protocol: "HTTP"}}},
@@ -328,7 +334,8 @@ func TestStartAllOrNone(t *testing.T) {
 		{Name: "a", Protocol: Plaintext, Addr: addr},
 		{Name: "b", Protocol: Plaintext, Addr: taken.Addr().String()},
 	}})
-	if err := s.Start(); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "listener b") {
+	err = s.Start()
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "listener b") {
 		t.Fatalf("Start gives %v, want address in use at listener b", err)
 	}
 	again, err := net.Listen("tcp", addr)
@@ -359,9 +366,10 @@ func FuzzFrame(f *testing.F) {
 			r.Recycle()
 			r.NoReply()
 		}}
-		s, err := New(Options{Handler: h, MaxRequestBytes: limit, Poison: true, Listeners: []Listener{
-			{Name: "plain", Protocol: Plaintext},
-		}})
+		s, err := New(Options{
+			Handler: h, MaxRequestBytes: limit, Poison: true,
+			Listeners: []Listener{{Name: "plain", Protocol: Plaintext}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

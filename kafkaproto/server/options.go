@@ -36,7 +36,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StallTimeout is how long a frame may take to end or to gain another 64 KiB; default 30 s.
 	StallTimeout time.Duration
-	// WriteTimeout is how long a client may take no more than 64 KiB of an answer; default 30 s.
+	// WriteTimeout is how long a client may take for the next 256 KiB of its answers, counted
+	// loosely (half of it is always given); default 30 s.
 	WriteTimeout time.Duration
 	// HandshakeTimeout bounds the TLS handshake; default 10 s.
 	HandshakeTimeout time.Duration

@@ -164,7 +164,9 @@ func TestBadAnswerPanics(t *testing.T) {
 	for _, p := range []Payload{
 		{Chunks: []Chunk{{At: bytes.NewReader(nil), Len: -1}}},
 		{Chunks: []Chunk{{At: bytes.NewReader(nil), Off: -1, Len: 1}}},
-		{Chunks: []Chunk{{At: bytes.NewReader(nil), Len: 1 << 30}, {At: bytes.NewReader(nil), Len: 1 << 30}}},
+		{Chunks: []Chunk{
+			{At: bytes.NewReader(nil), Len: 1 << 30}, {At: bytes.NewReader(nil), Len: 1 << 30},
+		}},
 	} {
 		func() {
 			defer func() {
@@ -174,15 +176,5 @@ func TestBadAnswerPanics(t *testing.T) {
 			}()
 			p.sizes()
 		}()
-	}
-}
-
-// TestSkip checks the bookkeeping of partial writes.
-func TestSkip(t *testing.T) {
-	for n := range 7 {
-		iov := [][]byte{[]byte("ab"), []byte("c"), []byte("def")}
-		if got := string(bytes.Join(skip(iov, n), nil)); got != "abcdef"[n:] {
-			t.Fatalf("after %d bytes %q is left, want %q", n, got, "abcdef"[n:])
-		}
 	}
 }

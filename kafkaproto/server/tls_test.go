@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -282,7 +283,9 @@ func TestNoTLS(t *testing.T) {
 			if !strings.Contains(string(got), tc.answer) {
 				t.Fatalf("answer %q, want %q", got, tc.answer)
 			}
-			eventually(t, "counted", func() bool { return obs.why(RefusedHandshake) == 1 && s.Conns() == 0 })
+			eventually(t, "counted", func() bool {
+				return obs.why(RefusedHandshake) == 1 && s.Conns() == 0
+			})
 			if tc.line == "" {
 				if len(log.all()) != 0 {
 					t.Fatalf("log is %q, want nothing", log.all())
@@ -301,7 +304,7 @@ func TestHandshakeStall(t *testing.T) {
 	certs := newCerts(t)
 	var obs counts
 	s := startTLS(t, echo, certs.server(t), Options{
-		HandshakeTimeout: 50 * time.Millisecond, Observer: &obs,
+		HandshakeTimeout: 400 * time.Millisecond, Observer: &obs,
 	})
 	silent := dialRaw(t, s)
 	silent.wantEnd()
@@ -310,7 +313,7 @@ func TestHandshakeStall(t *testing.T) {
 	c := dialTLS(t, s, certs.client())
 	c.send([]byte("x"))
 	c.want("x")
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(450 * time.Millisecond)
 	c.send([]byte("still here"))
 	c.want("still here")
 }
@@ -324,4 +327,34 @@ func TestShutdownInHandshake(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestTLSIdle: a read deadline that fires early leaves the session whole.
+func TestTLSIdle(t *testing.T) {
+	certs := newCerts(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, echo, Options{IdleTimeout: time.Minute, Listeners: []Listener{
+			{Name: "ssl", Protocol: SSL, TLS: certs.server(t)},
+		}})
+		a, b := net.Pipe()
+		if err := s.ServeConn("ssl", b); err != nil {
+			t.Fatal(err)
+		}
+		conf := certs.client()
+		conf.InsecureSkipVerify = true // the bubble's clock is before the certificate
+		session := tls.Client(a, conf)
+		defer a.Close()
+		if err := session.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		c := &client{t, session}
+		for range 5 {
+			time.Sleep(50 * time.Second)
+			c.send([]byte("alive"))
+			c.want("alive")
+		}
+		if got := life(c); got != time.Minute {
+			t.Fatalf("closed %v after the last request, want 1m", got)
+		}
+	})
 }

@@ -63,7 +63,7 @@ func (c *Conn) flushOwed() {
 // writes looks at the queue again before leaving, under mu.
 func (c *Conn) flush() {
 	c.mu.Lock()
-	for !c.mu.writing && c.takeLocked() {
+	for !c.mu.writing && !c.mu.cut && c.takeLocked() {
 		c.mu.writing = true
 		c.mu.Unlock()
 		queued, failed, err := c.writeBatch()
@@ -76,6 +76,7 @@ func (c *Conn) flush() {
 		if !c.mu.cut {
 			c.mu.queued -= queued
 			if failed || err != nil {
+				c.stopLocked()
 				dropped = c.cutLocked()
 			}
 		}
