@@ -39,19 +39,32 @@ func (p *pool) add(job func()) {
 		p.mu.Unlock()
 		return
 	}
-	if p.mu.draining {
-		p.mu.Unlock()
-		return
-	}
+	begin := !p.mu.draining
 	p.mu.draining = true
-	for job := p.nextLocked(); job != nil; job = p.nextLocked() {
-		p.mu.Unlock()
-		job()
-		p.mu.Lock()
-	}
-	p.mu.draining = false
-	p.mu.wake.Broadcast()
 	p.mu.Unlock()
+	if begin {
+		p.drain()
+	}
+}
+
+// drain runs the queue on the caller. A job that panics ends it, and the pool stays usable.
+func (p *pool) drain() {
+	p.mu.Lock()
+	defer func() {
+		p.mu.draining = false
+		p.mu.wake.Broadcast()
+		p.mu.Unlock()
+	}()
+	for job := p.nextLocked(); job != nil; job = p.nextLocked() {
+		p.runUnlocked(job)
+	}
+}
+
+// runUnlocked runs a job without the lock, and has it again when the job is over or panics.
+func (p *pool) runUnlocked(job func()) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	job()
 }
 
 // nextLocked takes the oldest job, nil for none.
@@ -79,9 +92,7 @@ func (p *pool) work() {
 		if job == nil {
 			return
 		}
-		p.mu.Unlock()
-		job()
-		p.mu.Lock()
+		p.runUnlocked(job)
 	}
 }
 
