@@ -173,7 +173,6 @@ func (l *Log) rollLocked(nowMs int64) error {
 	l.prod.Lock()
 	snap := l.takeSnapshotLocked(end)
 	l.prod.Unlock()
-	m.sidecarAt = end
 	l.store.janitor.seal(l, old, snap)
 	return nil
 }

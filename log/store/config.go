@@ -62,5 +62,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// rollAge is the age at which the active segment is rolled.
-func (c *Config) rollAge() time.Duration { return max(c.SegmentAge-c.SegmentJitter, 0) }
+// rollAge is the age at which the active segment is rolled. A compacted log's is rolled early enough
+// to be cleaned in time.
+func (c *Config) rollAge() time.Duration {
+	age := max(c.SegmentAge-c.SegmentJitter, 0)
+	if c.Compact && c.MaxCompactionLag > 0 {
+		age = min(age, c.MaxCompactionLag)
+	}
+	return age
+}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/log/vfs"
 )
@@ -70,6 +69,7 @@ func (r *crashRun) check(i int, least int64, boot string) {
 		r.t.Fatalf("log %d ends at %d, has %d records", i, l.EndOffset(), len(got))
 	}
 	r.wrote[i] = r.wrote[i][:len(got)]
+	checkIndexes(r.t, l)
 }
 
 func (r *crashRun) append(i int) {
@@ -162,5 +162,3 @@ func TestCrash(t *testing.T) {
 		})
 	}
 }
-
-var _ = kafkaproto.Offset(0)

@@ -162,3 +162,51 @@ func wantValues(t testing.TB, got []rec, from int, want []string) {
 		}
 	}
 }
+
+// checkIndexes counts raft indexes from the window on, over side entries and batches, and compares
+// them with what the segments and the writer believe, and each batch's epoch with the term in force.
+func checkIndexes(t testing.TB, l *Log) {
+	t.Helper()
+	g, ok := l.store.journal.Group(l.id)
+	if !ok {
+		t.Fatalf("%s is not in the journal", l.tp)
+	}
+	next, term := g.FirstIndex(), g.Window.Term
+	sides := g.Sides
+	for len(sides) > 0 && sides[0].Index < next {
+		sides = sides[1:]
+	}
+	take := func(off kafkaproto.Offset) {
+		for len(sides) > 0 && sides[0].Index == next && sides[0].AtOffset <= off {
+			term, next, sides = sides[0].Term, next+1, sides[1:]
+		}
+	}
+	for _, seg := range *l.segs.Load() {
+		if seg.BaseOffset() < g.Window.FirstOffset {
+			continue
+		}
+		first := true
+		_, err := seg.ScanHeaders(0, func(h batch.Header, pos int64) error {
+			take(h.BaseOffset)
+			if uint64(h.LeaderEpoch) != term {
+				t.Fatalf("%s: batch at %d has epoch %d, term is %d", l.tp, h.BaseOffset, h.LeaderEpoch, term)
+			}
+			if first && seg.BaseIndex() != next {
+				t.Fatalf("%s: segment %d begins at index %d, counted %d", l.tp, seg.BaseOffset(), seg.BaseIndex(), next)
+			}
+			if p, ok, err := seg.LookupIndex(next); err != nil || !ok || p.Index > next || p.Index == next && p.Offset != h.BaseOffset {
+				t.Fatalf("%s: index %d (offset %d) is looked up at %+v %v %v", l.tp, next, h.BaseOffset, p, ok, err)
+			}
+			first = false
+			next++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(l.EndOffset())
+	if len(sides) > 0 || l.mu.lastIndex != next-1 {
+		t.Fatalf("%s: last index %d, counted %d; %d side entries left", l.tp, l.mu.lastIndex, next-1, len(sides))
+	}
+}

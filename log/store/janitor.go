@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -190,10 +189,10 @@ func (l *Log) sealSegment(job sealJob) error {
 	l.prod.Lock()
 	l.prod.Unlock() //nolint:staticcheck // a barrier
 	if err := job.seg.Seal(); err != nil {
-		if errors.Is(err, segment.ErrGone) {
-			return nil
-		}
-		return err
+		return unlessGone(err)
+	}
+	if err := l.flushIndexes(job.seg); err != nil {
+		return unlessGone(err)
 	}
 	l.writeSidecar(job.sidecar)
 	l.writeEpochs()
@@ -242,13 +241,12 @@ func (l *Log) checkpoint() error {
 	l.prod.Lock()
 	sc := l.takeSnapshotLocked(end)
 	l.prod.Unlock()
-	l.mu.sidecarAt = end
 	l.mu.Unlock()
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	l.writeSidecar(sc)
-	if err := seg.FlushIndexes(); !errors.Is(err, segment.ErrGone) {
-		return err
+	if err := l.flushIndexes(seg); err != nil {
+		return unlessGone(err)
 	}
+	l.writeSidecar(sc)
 	return nil
 }

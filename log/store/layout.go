@@ -125,6 +125,14 @@ func syncFile(fsys vfs.FS, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// removeIfThere removes a file that may be missing.
+func removeIfThere(fsys vfs.FS, name string) error {
+	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // inParallel calls fn for 0..n-1 on a few goroutines and waits for all of them.
 func inParallel(n int, fn func(i int)) {
 	workers := min(n, 4*runtime.GOMAXPROCS(0))

@@ -53,6 +53,7 @@ type Log struct {
 	term                   atomic.Int32
 	sealedSize             atomic.Int64 // of all segments but the active one
 	openTxn                atomic.Int64 // first offset of the first open transaction, or MaxInt64
+	sidecarAt              atomic.Int64 // log end of the newest producer sidecar, or -1
 	lastAborted            atomic.Int64 // highest marker offset of an aborted transaction, or -1
 
 	queued  atomic.Bool // waits in the committer's queue
@@ -73,7 +74,6 @@ type Log struct {
 		lastIndex  uint64                     // raft index of the last entry
 		lastNoop   uint64                     // raft index of the last no-op, 0 for none
 		checkpoint int64                      // bytes of the active segment when its indexes were last flushed
-		sidecarAt  kafkaproto.Offset          // log end of the newest producer sidecar
 		mark       journal.Synced             // what the newest sync has covered
 		markQueued bool                       // the committer will write it
 	}
@@ -97,6 +97,7 @@ func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *
 	l.epochs.Store(new([]segment.EpochStart))
 	l.openTxn.Store(math.MaxInt64)
 	l.lastAborted.Store(-1)
+	l.sidecarAt.Store(-1)
 	l.prod.state = producer.New(producer.Options{})
 	l.mu.rolledMs = make(map[*segment.Segment]int64)
 	return l

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
@@ -205,7 +206,7 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 		return err
 	}
 	if from == r.end && from > start {
-		l.mu.sidecarAt = r.end
+		l.sidecarAt.Store(int64(r.end))
 	}
 	done := state.Commit(r.end)
 	l.prod.state = state
@@ -219,7 +220,7 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	}
 	for _, seg := range r.segs {
 		list, err := seg.Aborted()
-		if kafkaproto.IsCorrupt(err) {
+		if kafkaproto.IsCorrupt(err) || slices.Contains(r.swapped, seg.BaseOffset()) {
 			list, err = l.rebuildAborted(seg)
 		}
 		if err != nil {

@@ -29,6 +29,7 @@ type logRecovery struct {
 	epoch   kafkaproto.LeaderEpoch
 	changed bool // the disk was changed
 	recs    []journal.Record
+	swapped []kafkaproto.Offset // segments that finishSwaps put in place
 }
 
 // run recovers the log. A corruption error takes it offline and leaves its files as they are.
@@ -219,8 +220,8 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 		return false, kafkaproto.Corruptf("segment %d ends at %d, below %d", seg.BaseOffset(), seg.NextOffset(), r.end)
 	}
 	r.end = seg.NextOffset()
-	if seg.Size() > 0 {
-		r.index = seg.LastIndex()
+	if err := r.countIndexes(seg); err != nil {
+		return false, err
 	}
 	r.takeSides()
 	if whole && !stop && i < len(r.bases)-1 && r.bases[i+1] < r.end {
@@ -244,6 +245,24 @@ func (r *logRecovery) enter(i int) (stop bool, err error) {
 		return true, r.dropFrom(i, fmt.Errorf("the log before it ends at %d", r.end))
 	}
 	return false, kafkaproto.Corruptf("segment %d follows the end at %d", base, r.end)
+}
+
+// countIndexes moves the index to that of the segment's last batch. After a cut the segment does not
+// know it, and its batches are counted.
+func (r *logRecovery) countIndexes(seg *segment.Segment) error {
+	if seg.Size() == 0 {
+		return nil
+	}
+	r.index = seg.LastIndex()
+	if r.index > 0 || seg.BaseIndex() == 0 {
+		return nil
+	}
+	r.index = seg.BaseIndex() - 1
+	_, err := seg.ScanHeaders(0, func(h batch.Header, _ int64) error {
+		r.index = r.nextIndex(r.index, h)
+		return nil
+	})
+	return err
 }
 
 // baseIndex is the raft index of the first batch of the segment that begins at base; 0: not kept

@@ -52,19 +52,38 @@ func (l *Log) takeSnapshotLocked(end kafkaproto.Offset) sidecar {
 }
 
 // writeSidecar writes both files, unsynced: one that is damaged is found out and the one before it,
-// and the log behind that, give the same state. The caller holds dirMu.
+// and the log behind that, give the same state. Of a compacted log they are synced, as compaction
+// may have taken away what stands behind the older one. The caller holds dirMu.
 func (l *Log) writeSidecar(sc sidecar) {
-	fsys := unsynced{l.store.fs}
-	err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, sidecarExt)), sc.ours)
-	if err == nil && sc.kafka != nil {
-		err = vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)), sc.kafka)
-	}
-	if err != nil {
-		l.store.log.Warn("write producer state", "partition", l.tp.String(), "error", err)
+	if sc.ours == nil {
 		return
 	}
+	fsys := vfs.FS(unsynced{l.store.fs})
+	if l.config.Load().Compact {
+		fsys = l.store.fs
+	}
+	if err := l.putSidecar(fsys, sc); err != nil {
+		l.store.log.Warn("write producer state", "partition", l.tp.String(), "error", err)
+	}
+}
+
+// syncSidecar writes both files durably.
+func (l *Log) syncSidecar(sc sidecar) error { return l.putSidecar(l.store.fs, sc) }
+
+func (l *Log) putSidecar(fsys vfs.FS, sc sidecar) error {
+	if sc.kafka != nil {
+		err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)), sc.kafka)
+		if err != nil {
+			return err
+		}
+	}
+	if err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, sidecarExt)), sc.ours); err != nil {
+		return err
+	}
+	l.sidecarAt.Store(int64(sc.end))
 	l.trimSidecars(sidecarExt)
 	l.trimSidecars(snapshotExt)
+	return nil
 }
 
 // listSidecars gives the log ends of the sidecars in the directory, ascending.
@@ -82,11 +101,15 @@ func (l *Log) listSidecars(ext string) ([]kafkaproto.Offset, error) {
 	return ends, nil
 }
 
-// trimSidecars removes all but the newest.
+// trimSidecars removes all but the newest. One behind the synced offset may lose its log to a power
+// cut, and does not count.
 func (l *Log) trimSidecars(ext string) {
 	ends, err := l.listSidecars(ext)
 	if err != nil {
 		return
+	}
+	for n := len(ends); n > 0 && ends[n-1] > l.SyncedOffset(); n-- {
+		ends = ends[:n-1]
 	}
 	for _, end := range ends[:max(len(ends)-keptSidecars, 0)] {
 		l.removeSidecar(end, ext)
@@ -140,25 +163,40 @@ func (l *Log) writeEpochs() {
 	}
 }
 
-// writeSidecars is for a clean stop: indexes of the active segment, producer state, epochs.
+// writeSidecars is for a clean stop: indexes of the active segment, producer state, epochs. What is
+// there already is not written again.
 func (l *Log) writeSidecars() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.shut != nil || l.mu.active == nil || l.Offline() != nil {
-		return
-	}
-	if err := l.mu.active.FlushIndexes(); err != nil {
-		l.store.log.Warn("write indexes", "partition", l.tp.String(), "error", err)
-	}
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	end := l.EndOffset()
-	if l.mu.sidecarAt != end {
-		l.prod.Lock()
-		sc := l.takeSnapshotLocked(end)
-		l.prod.Unlock()
-		l.writeSidecar(sc)
-		l.mu.sidecarAt = end
+	l.mu.Lock()
+	active, end := l.mu.active, l.EndOffset()
+	if l.mu.shut != nil || active == nil || l.Offline() != nil {
+		l.mu.Unlock()
+		return
 	}
-	l.writeEpochs()
+	l.prod.Lock()
+	sc := l.takeSnapshotLocked(end)
+	l.prod.Unlock()
+	l.mu.Unlock()
+	if err := l.flushIndexes(active); err != nil {
+		l.store.log.Warn("write indexes", "partition", l.tp.String(), "error", err)
+		return
+	}
+	if l.sidecarAt.Load() != int64(end) {
+		l.writeSidecar(sc)
+		l.writeEpochs()
+	}
+}
+
+// flushIndexes writes a segment's indexes. The list of aborted transactions cannot be made again
+// from what lies behind a sidecar, so it is durable before the sidecar is written.
+func (l *Log) flushIndexes(seg *segment.Segment) error {
+	if err := seg.FlushIndexes(); err != nil {
+		return err
+	}
+	list, err := seg.Aborted()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return errors.Join(seg.SyncAll(), l.store.fs.SyncDir(l.dir))
 }

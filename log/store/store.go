@@ -301,7 +301,6 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 	delete(s.mu.names, l.tp)
 	s.mu.Unlock()
 
-	s.cleaner.abandon(l)
 	l.shut(kafkaproto.Faultf(kerr.UnknownTopicOrPartition, "%s was deleted", l.tp))
 	gone, err := deletedDir(s.o.Random, s.o.Dir, l.tp)
 	if err != nil {

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/log/journal"
+	"github.com/sluicelog/sluice/log/segment"
+)
+
+// errSwapped is in the chain of an error behind the point of no return: the new segment is in use,
+// and the next start finishes the swap.
+var errSwapped = errors.New("swap is not finished")
+
+// indexExts are the files beside a segment's .log that can be made again.
+var indexExts = [...]string{".index", ".timeindex", ".raftindex", ".txnindex", ".sum"}
+
+func segmentName(base kafkaproto.Offset) string { return fmt.Sprintf("%020d", base) }
+
+// swap puts a cleaned segment in the place of the group it was made from (ruling 8):
+//
+//  1. The new files are whole and synced, under .cleaned.
+//  2. The journal says durably what will be swapped, and that raft's window begins behind it.
+//  3. Readers find the new segment.
+//  4. The old files become .deleted, the new ones get their names, the directory is synced.
+//  5. The journal says that the swap is done, and the old files go.
+//
+// A crash before 2 leaves .cleaned files, which the next start removes; one behind it is finished by
+// the next start (finishSwaps).
+func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
+	if err := errors.Join(out.SyncAll(), l.store.fs.SyncDir(l.dir)); err != nil {
+		return l.store.fail(fmt.Errorf("sync cleaned segment of %s: %w", l.tp, err))
+	}
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	intent, recs, err := l.swapRecords(group, out)
+	if err != nil {
+		return err
+	}
+	if err := l.store.journalCommit(recs); err != nil {
+		if l.store.Err() != nil { // the intent may be on disk all the same: the new files must stay
+			err = errors.Join(errSwapped, err, out.Close())
+		}
+		return err
+	}
+	if err := l.replace(group, out); err != nil {
+		return errors.Join(errSwapped, err, out.Close())
+	}
+	var errs []error
+	for _, seg := range group {
+		errs = append(errs, seg.Delete())
+	}
+	if errs = append(errs, out.Rename("")); errors.Join(errs...) == nil {
+		errs = append(errs, l.store.fs.SyncDir(l.dir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		err = fmt.Errorf("%w: %w", errSwapped, err)
+		l.goOffline(fmt.Errorf("swap segments of %s: %w", l.tp, err))
+		return err
+	}
+	// Durable before the next pass writes a file of the same name, which an open intent would take for
+	// the new segment.
+	err = l.store.journalCommit([]journal.Record{{Group: l.id, Body: journal.SwapDone{ID: intent.ID}}})
+	for _, seg := range group {
+		err = errors.Join(err, seg.Remove())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSwapped, err)
+	}
+	return nil
+}
+
+// swapRecords is what the journal must hold before the swap.
+func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journal.SwapIntent, []journal.Record, error) {
+	intent := journal.SwapIntent{Kind: journal.SwapCompact, Add: []string{segmentName(out.BaseOffset())}}
+	for _, seg := range group {
+		intent.Remove = append(intent.Remove, segmentName(seg.BaseOffset()))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.shut != nil {
+		return intent, nil, l.mu.shut
+	}
+	segs := *l.segs.Load()
+	at := slices.Index(segs, group[0])
+	if at < 0 || len(segs) < at+len(group)+1 || !slices.Equal(segs[at:at+len(group)], group) {
+		return intent, nil, errStop // retention was here
+	}
+	next := segs[at+len(group)]
+	recs := l.windowLocked(next, 0)
+	if w, ok := recs[0].Body.(journal.Window); !ok || w.FirstOffset < next.BaseOffset() || w.FirstIndex == 0 {
+		return intent, nil, fmt.Errorf("raft index of the segment at %d is not known", next.BaseOffset())
+	}
+	g, _ := l.store.journal.Group(l.id)
+	for _, s := range g.Swaps {
+		intent.ID = max(intent.ID, s.ID)
+	}
+	intent.ID++
+	return intent, append(recs, journal.Record{Group: l.id, Body: intent}), nil
+}
+
+// replace publishes the new segment.
+func (l *Log) replace(group []*segment.Segment, out *segment.Segment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.shut != nil {
+		return l.mu.shut
+	}
+	segs := *l.segs.Load()
+	at := slices.Index(segs, group[0])
+	list := append(append(slices.Clone(segs[:at]), out), segs[at+len(group):]...)
+	l.setSegs(list)
+	for _, seg := range group {
+		if ms, ok := l.mu.rolledMs[seg]; ok {
+			l.mu.rolledMs[out] = max(l.mu.rolledMs[out], ms)
+			delete(l.mu.rolledMs, seg)
+		}
+	}
+	return nil
+}
+
+// finishSwaps does what a crash left undone of swaps whose intent is in the journal. All indexes of
+// the new segment are made anew: which renames the disk has kept is not known.
+func (r *logRecovery) finishSwaps() error {
+	for _, intent := range r.g.Swaps {
+		if intent.Kind != journal.SwapCompact || len(intent.Add) != 1 {
+			return fmt.Errorf("swap %d of kind %d was begun by another release", intent.ID, intent.Kind)
+		}
+		if err := r.finishSwap(intent); err != nil {
+			return fmt.Errorf("finish swap of segment %s: %w", intent.Add[0], err)
+		}
+		r.changed = true
+		r.recs = append(r.recs, journal.Record{Group: r.l.id, Body: journal.SwapDone{ID: intent.ID}})
+	}
+	return nil
+}
+
+func (r *logRecovery) finishSwap(intent journal.SwapIntent) error {
+	fsys, dir := r.l.store.fs, r.l.dir
+	base, err := strconv.ParseInt(intent.Add[0], 10, 64)
+	if err != nil {
+		return kafkaproto.Corruptf("swap names segment %q", intent.Add[0])
+	}
+	files, err := segment.List(fsys, dir)
+	if err != nil {
+		return err
+	}
+	waiting := slices.Contains(files.Suffixed[segment.Cleaned], kafkaproto.Offset(base))
+	if !waiting && !slices.Contains(files.Segments, kafkaproto.Offset(base)) {
+		return kafkaproto.Corruptf("neither the old nor the new segment is there")
+	}
+	for _, name := range intent.Remove {
+		old, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			return kafkaproto.Corruptf("swap names segment %q", name)
+		}
+		if old == base && !waiting {
+			continue
+		}
+		if err := segment.RemoveFiles(fsys, dir, kafkaproto.Offset(old), ""); err != nil {
+			return err
+		}
+	}
+	log := path.Join(dir, intent.Add[0]+".log")
+	if waiting {
+		if err := fsys.Rename(log+segment.Cleaned, log); err != nil {
+			return err
+		}
+	}
+	for _, ext := range indexExts {
+		name := path.Join(dir, intent.Add[0]+ext)
+		for _, n := range []string{name, name + segment.Cleaned} {
+			if err := removeIfThere(fsys, n); err != nil {
+				return err
+			}
+		}
+	}
+	r.swapped = append(r.swapped, kafkaproto.Offset(base))
+	return nil
+}
