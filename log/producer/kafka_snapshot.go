@@ -2,7 +2,6 @@ package producer
 
 import (
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -49,15 +48,15 @@ func (s *State) WriteKafkaSnapshot() []byte {
 		b = be.AppendUint32(b, uint32(e.coordEp))
 		b = be.AppendUint64(b, uint64(e.txnFirst))
 	}
-	be.PutUint32(b[2:], crc32.Checksum(b[kafkaCRCFrom:], castagnoli))
+	be.PutUint32(b[2:], checksum(b[kafkaCRCFrom:]))
 	return b
 }
 
 // ReadKafkaSnapshot reads Kafka's .snapshot file, taken at log end offset end (its name).
 // Everything in it counts as committed. A producer's timestamp stands for when it was last active.
 func ReadKafkaSnapshot(b []byte, end kafkaproto.Offset, o Options) (*State, error) {
-	if len(b) < kafkaHead {
-		return nil, kafkaproto.Corruptf("producer snapshot of %d bytes", len(b))
+	if len(b) < kafkaHead || end < 0 {
+		return nil, kafkaproto.Corruptf("producer snapshot of %d bytes at %d", len(b), end)
 	}
 	if v := int16(be.Uint16(b)); v > kafkaVersion {
 		return nil, fmt.Errorf("producer snapshot has format version %d, this release reads %d: %w",
@@ -65,7 +64,7 @@ func ReadKafkaSnapshot(b []byte, end kafkaproto.Offset, o Options) (*State, erro
 	} else if v != kafkaVersion {
 		return nil, kafkaproto.Corruptf("producer snapshot of format version %d", v)
 	}
-	if crc32.Checksum(b[kafkaCRCFrom:], castagnoli) != be.Uint32(b[2:]) {
+	if checksum(b[kafkaCRCFrom:]) != be.Uint32(b[2:]) {
 		return nil, kafkaproto.Corruptf("producer snapshot of %d bytes fails its checksum", len(b))
 	}
 	d := &decoder{b: b[6:]}

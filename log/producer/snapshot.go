@@ -54,8 +54,12 @@ var (
 )
 
 // Snapshot gives our sidecar: everything known at log end offset end, all five batches of each
-// producer, committed part and pending batches apart.
+// producer, committed part and pending batches apart. It panics when more was appended than end
+// says.
 func (s *State) Snapshot(end kafkaproto.Offset) []byte {
+	if end < s.end {
+		panic(fmt.Sprintf("producer: snapshot at log end %d, appended up to %d", end, s.end))
+	}
 	pending := s.pending[s.head:]
 	// What is committed of a producer with pending batches is what its first one keeps.
 	committed := map[kafkaproto.ProducerID]*op{}
@@ -90,7 +94,7 @@ func (s *State) Snapshot(end kafkaproto.Offset) []byte {
 		o := &pending[i]
 		b = appendPending(b, o.b, s.producers[o.b.Producer].active)
 	}
-	be.PutUint32(b[12:], crc32.Checksum(b[sidecarCRCFrom:], castagnoli))
+	be.PutUint32(b[12:], checksum(b[sidecarCRCFrom:]))
 	return b
 }
 
@@ -137,7 +141,7 @@ func Load(b []byte, o Options) (*State, kafkaproto.Offset, error) {
 		return nil, 0, fmt.Errorf("producer state has format version %d, this release reads up to %d: %w",
 			v, sidecarVersion, ErrNewerFormat)
 	}
-	if be.Uint16(b[10:]) != 0 || crc32.Checksum(b[sidecarCRCFrom:], castagnoli) != be.Uint32(b[12:]) {
+	if be.Uint16(b[10:]) != 0 || checksum(b[sidecarCRCFrom:]) != be.Uint32(b[12:]) {
 		return nil, 0, kafkaproto.Corruptf("producer state of %d bytes fails its checksum", len(b))
 	}
 	s := New(o)
@@ -204,6 +208,7 @@ func (s *State) loadEntry(d *decoder, limit kafkaproto.Offset) error {
 		}
 		v.batches[i], from = r, r.lastOffset+1
 	}
+	s.end = max(s.end, from, v.txnFirst+1)
 	e.view = v
 	s.producers[id] = e
 	return nil
@@ -255,3 +260,5 @@ func (s *State) loadPending(d *decoder, end kafkaproto.Offset) error {
 	s.Append(b, active)
 	return nil
 }
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
