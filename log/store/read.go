@@ -182,7 +182,8 @@ func (l *Log) timeInSegment(seg *segment.Segment, ts int64, limit kafkaproto.Off
 	}
 }
 
-// timeInBatch gives the first record of the batch at pos that fits.
+// timeInBatch gives the first record of the batch at pos that fits. A batch whose records cannot be
+// read although its bytes are what a client sent counts as one record.
 func (l *Log) timeInBatch(seg *segment.Segment, h batch.Header, pos int64, fits func(*batch.Record) bool) (TimedOffset, error) {
 	b, err := seg.ReadBatch(pos, nil)
 	if err != nil {
@@ -196,6 +197,10 @@ func (l *Log) timeInBatch(seg *segment.Segment, h batch.Header, pos int64, fits 
 		t = TimedOffset{Offset: r.Offset, Timestamp: r.Timestamp, Epoch: h.LeaderEpoch, Found: true}
 		return false, nil
 	})
+	if err != nil && !kafkaproto.IsCorrupt(err) {
+		whole := batch.Record{Offset: h.BaseOffset, Timestamp: h.MaxTimestamp}
+		return TimedOffset{Offset: whole.Offset, Timestamp: whole.Timestamp, Epoch: h.LeaderEpoch, Found: fits(&whole)}, nil
+	}
 	return t, err
 }
 
@@ -221,7 +226,7 @@ func (l *Log) MaxTimestamp(limit kafkaproto.Offset) (TimedOffset, error) {
 		}
 		if off >= limit || off < start { // the largest may be hidden: look at what is not
 			var err error
-			if ts, off, err = largestBetween(seg, start, limit); err != nil {
+			if ts, off, err = l.largestBetween(seg, start, limit); err != nil {
 				return TimedOffset{}, l.readFailed(err)
 			}
 		}
@@ -249,18 +254,28 @@ func (l *Log) MaxTimestamp(limit kafkaproto.Offset) (TimedOffset, error) {
 	return t, nil
 }
 
-// largestBetween walks the headers of a segment of which a part is hidden. Batches that the bounds
-// cut are judged by their header.
-func largestBetween(seg *segment.Segment, start, limit kafkaproto.Offset) (ts int64, off kafkaproto.Offset, err error) {
+// largestBetween finds the largest timestamp in [start, limit) of a segment of which a part is
+// hidden. It walks headers, and looks into the batches that the bounds cut.
+func (l *Log) largestBetween(seg *segment.Segment, start, limit kafkaproto.Offset) (ts int64, off kafkaproto.Offset, err error) {
 	ts = -1
-	_, err = seg.ScanHeaders(0, func(h batch.Header, _ int64) error {
+	_, err = seg.ScanHeaders(0, func(h batch.Header, pos int64) error {
 		if h.BaseOffset >= limit {
 			return errStop
 		}
-		if h.LastOffset() >= start && h.MaxTimestamp > ts {
-			ts, off = h.MaxTimestamp, h.LastOffset()
+		if h.LastOffset() < start || h.MaxTimestamp <= ts {
+			return nil
 		}
-		return nil
+		if h.BaseOffset >= start && h.LastOffset() < limit {
+			ts, off = h.MaxTimestamp, h.LastOffset()
+			return nil
+		}
+		_, err := l.timeInBatch(seg, h, pos, func(r *batch.Record) bool {
+			if r.Offset >= start && r.Offset < limit && r.Timestamp > ts {
+				ts, off = r.Timestamp, r.Offset
+			}
+			return false
+		})
+		return err
 	})
 	if errors.Is(err, errStop) {
 		err = nil

@@ -119,9 +119,6 @@ func (r *logRecovery) setWriter(after *journal.GroupState) {
 		m.appendedMs = min(now, st.ModTime().UnixMilli())
 		m.createdMs = m.appendedMs
 	}
-	if first, ok := m.active.FirstTimestamp(); ok && first >= 0 {
-		m.createdMs = min(m.createdMs, first)
-	}
 	for _, seg := range r.segs[:len(r.segs)-1] {
 		if !seg.Sealed() {
 			l.store.janitor.seal(l, seg, sidecar{})
