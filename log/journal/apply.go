@@ -144,7 +144,8 @@ func (g *GroupState) applyWindow(v Window) error {
 	}
 	if out > 0 || g.Window.FirstIndex > 0 {
 		if v.Term != term {
-			return fmt.Errorf("window at %d says term %d before it, the log says %d", v.FirstIndex, v.Term, term)
+			return fmt.Errorf("window at %d says term %d before it, the log says %d",
+				v.FirstIndex, v.Term, term)
 		}
 	}
 	if out < len(g.Sides) {
@@ -175,12 +176,14 @@ func (g *GroupState) applyWindow(v Window) error {
 
 // applySnap puts a snapshot in the place of the log.
 func (g *GroupState) applySnap(v Snap) error {
-	if v.Index+1 < g.FirstIndex() || v.Index == math.MaxUint64 || v.Term > maxTerm || v.Term < g.Window.Term ||
+	if v.Index+1 < g.FirstIndex() || v.Index == math.MaxUint64 ||
+		v.Term > maxTerm || v.Term < g.Window.Term ||
 		v.NextOffset < 0 || v.LogStart < 0 || v.LogStart > v.NextOffset {
 		return fmt.Errorf("snapshot %+v over window %+v", v, g.Window)
 	}
 	g.Sides = nil
-	g.Window = Window{FirstIndex: v.Index + 1, Term: v.Term, FirstOffset: v.NextOffset, LogStart: v.LogStart}
+	g.Window = Window{FirstIndex: v.Index + 1, Term: v.Term, FirstOffset: v.NextOffset,
+		LogStart: v.LogStart}
 	g.Conf = Conf{Index: v.Index, State: v.Conf}
 	g.HardState.Commit = max(g.HardState.Commit, v.Index)
 	g.Trunc, g.ResetLast, g.Synced = Trunc{}, 0, Synced{}

@@ -13,7 +13,8 @@ func BenchmarkAppendSync(b *testing.B) {
 	g := groupN(1)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		mustAppend(b, j, Record{g, HardState{Term: uint64(i), Commit: uint64(i)}}, Record{g, Synced{Position: int64(i)}})
+		mustAppend(b, j, Record{g, HardState{Term: uint64(i), Commit: uint64(i)}}, Record{g,
+			Synced{Position: int64(i)}})
 		mustDo(b, j.Sync())
 	}
 }
@@ -25,7 +26,8 @@ func BenchmarkAppendSyncDisk(b *testing.B) {
 	defer j.Close()
 	g := groupN(1)
 	for i := 0; b.Loop(); i++ {
-		mustAppend(b, j, Record{g, HardState{Term: uint64(i), Commit: uint64(i)}}, Record{g, Synced{Position: int64(i)}})
+		mustAppend(b, j, Record{g, HardState{Term: uint64(i), Commit: uint64(i)}}, Record{g,
+			Synced{Position: int64(i)}})
 		mustDo(b, j.Sync())
 	}
 }
@@ -54,8 +56,9 @@ func tenThousandGroups() *State {
 			HardState: HardState{Term: 7, Vote: 1, Commit: 1 << 20},
 			Window:    Window{FirstIndex: 1 << 19, Term: 6, FirstOffset: 1 << 22},
 			Conf:      Conf{Index: 1, State: ConfState{Voters: []uint64{1, 2, 3}}},
-			Sides:     []Side{{Index: 17, Term: 6, Kind: SideNoop}, {Index: 1<<19 + 3, Term: 7, Kind: SideNoop, AtOffset: 1 << 22}},
-			Synced:    Synced{Offset: 1 << 22, Index: 1 << 19, Position: 1 << 20},
+			Sides: []Side{{Index: 17, Term: 6, Kind: SideNoop}, {Index: 1<<19 + 3, Term: 7,
+				Kind: SideNoop, AtOffset: 1 << 22}},
+			Synced: Synced{Offset: 1 << 22, Index: 1 << 19, Position: 1 << 20},
 		}
 	}
 	return st

@@ -250,7 +250,8 @@ func decodeBody(k Kind, b []byte) (Body, error) {
 	case KindWindow:
 		out = Window{FirstIndex: d.u64(), Term: d.u64(), FirstOffset: d.offset(), LogStart: d.offset()}
 	case KindSnap:
-		out = Snap{Index: d.u64(), Term: d.u64(), NextOffset: d.offset(), LogStart: d.offset(), Conf: d.confState()}
+		out = Snap{Index: d.u64(), Term: d.u64(), NextOffset: d.offset(), LogStart: d.offset(),
+			Conf: d.confState()}
 	case KindCommitHint:
 		out = CommitHint{Index: d.u64()}
 	case KindDrop:

@@ -117,14 +117,21 @@ func TestDamageTable(t *testing.T) {
 		corrupt bool
 		state   string // when it opens
 	}{
-		"as written":           {func(b []byte) []byte { return b }, false, whole},
-		"garbage behind":       {func(b []byte) []byte { return append(b, "garbage"...) }, false, whole},
-		"zeros behind":         {func(b []byte) []byte { return append(b, make([]byte, 70000)...) }, false, whole},
-		"old frame behind":     {func(b []byte) []byte { return append(b, b[first:frames[4]]...) }, false, whole},
-		"header gone":          {func(b []byte) []byte { clear(b[:headerBytes]); return b }, true, ""},
-		"checkpoint zeroed":    {func(b []byte) []byte { clear(b[headerBytes:first]); return b }, true, ""},
-		"middle zeroed":        {func(b []byte) []byte { clear(b[frames[5]:frames[7]]); return b }, true, ""},
-		"frames swapped":       {func(b []byte) []byte { return swapFrames(b, frames[5], frames[6], frames[7]) }, true, ""},
+		"as written":     {func(b []byte) []byte { return b }, false, whole},
+		"garbage behind": {func(b []byte) []byte { return append(b, "garbage"...) }, false, whole},
+		"zeros behind": {func(b []byte) []byte { return append(b, make([]byte, 70000)...) },
+			false, whole},
+		"old frame behind": {func(b []byte) []byte { return append(b, b[first:frames[4]]...) },
+			false, whole},
+		"header gone": {func(b []byte) []byte { clear(b[:headerBytes]); return b }, true, ""},
+		"checkpoint zeroed": {func(b []byte) []byte { clear(b[headerBytes:first]); return b },
+			true, ""},
+		"middle zeroed": {func(b []byte) []byte { clear(b[frames[5]:frames[7]]); return b },
+			true, ""},
+		"frames swapped": {func(b []byte) []byte {
+			return swapFrames(b, frames[5], frames[6],
+				frames[7])
+		}, true, ""},
 		"empty":                {func([]byte) []byte { return nil }, true, ""},
 		"all zero":             {func(b []byte) []byte { return make([]byte, len(b)) }, true, ""},
 		"another file's bytes": {func([]byte) []byte { b, _ := written(t, 1); return b }, true, ""},
@@ -205,14 +212,19 @@ func TestPoisonIsRefused(t *testing.T) {
 	}
 	side := Side{Index: 5, Term: 3, Kind: SideNoop, AtOffset: 9}
 	for name, bodies := range map[string][]Body{
-		"term goes back":                        {HardState{Term: 2}, HardState{Term: 1}},
-		"term above int32":                      {HardState{Term: 1 << 31}},
-		"index stands still":                    {side, Side{Index: 5, Term: 4, Kind: SideNoop, AtOffset: 9}},
-		"offset goes back":                      {side, Side{Index: 6, Term: 4, Kind: SideNoop, AtOffset: 8}},
-		"no-op of an old term":                  {side, Side{Index: 6, Term: 3, Kind: SideNoop, AtOffset: 9}},
-		"side of another term":                  {side, Side{Index: 6, Term: 4, Kind: SideConf, AtOffset: 9}},
-		"unknown side":                          {side, Side{Index: 6, Term: 3, Kind: 9, AtOffset: 9}},
-		"short log start":                       {side, Side{Index: 6, Term: 3, Kind: SideLogStart, AtOffset: 9, Data: []byte{1}}},
+		"term goes back":   {HardState{Term: 2}, HardState{Term: 1}},
+		"term above int32": {HardState{Term: 1 << 31}},
+		"index stands still": {side, Side{Index: 5, Term: 4, Kind: SideNoop,
+			AtOffset: 9}},
+		"offset goes back": {side, Side{Index: 6, Term: 4, Kind: SideNoop,
+			AtOffset: 8}},
+		"no-op of an old term": {side, Side{Index: 6, Term: 3, Kind: SideNoop,
+			AtOffset: 9}},
+		"side of another term": {side, Side{Index: 6, Term: 4, Kind: SideConf,
+			AtOffset: 9}},
+		"unknown side": {side, Side{Index: 6, Term: 3, Kind: 9, AtOffset: 9}},
+		"short log start": {side, Side{Index: 6, Term: 3, Kind: SideLogStart,
+			AtOffset: 9, Data: []byte{1}}},
 		"index zero":                            {Side{Index: 0, Term: 1, Kind: SideNoop}},
 		"window goes back":                      {Window{FirstIndex: 9}, Window{FirstIndex: 8}},
 		"window of a false term":                {side, Window{FirstIndex: 6, Term: 2, FirstOffset: 9}},
@@ -246,13 +258,21 @@ func TestPoisonIsRefused(t *testing.T) {
 		}
 	}
 	for name, frame := range map[string][]byte{
-		"unknown kind":       appendFrame(nil, 77, g, func(b []byte) []byte { return b }),
-		"second checkpoint":  newState().appendCheckpoint(nil),
-		"group behind it":    (&GroupState{}).appendFrames(nil, g),
-		"mark of the future": appendFrame(nil, kindMark, Group{}, func(b []byte) []byte { return appendU64s(b, 1<<40) }),
-		"short body":         appendFrame(nil, KindReset, g, func(b []byte) []byte { return append(b, 1) }),
-		"long body":          appendFrame(nil, KindReset, g, func(b []byte) []byte { return appendU64s(b, 1, 1) }),
-		"opened of a group":  appendFrame(nil, kindGroup, g, func(b []byte) []byte { return append(b, byte(KindOpened), 0, 0, 0, 0) }),
+		"unknown kind":      appendFrame(nil, 77, g, func(b []byte) []byte { return b }),
+		"second checkpoint": newState().appendCheckpoint(nil),
+		"group behind it":   (&GroupState{}).appendFrames(nil, g),
+		"mark of the future": appendFrame(nil, kindMark, Group{},
+			func(b []byte) []byte { return appendU64s(b, 1<<40) }),
+		"short body": appendFrame(nil, KindReset, g, func(b []byte) []byte {
+			return append(b,
+				1)
+		}),
+		"long body": appendFrame(nil, KindReset, g,
+			func(b []byte) []byte { return appendU64s(b, 1, 1) }),
+		"opened of a group": appendFrame(nil, kindGroup, g, func(b []byte) []byte {
+			return append(b,
+				byte(KindOpened), 0, 0, 0, 0)
+		}),
 	} {
 		b := append(head(), frame...)
 		sealFrames(b[headerBytes:], 1, headerBytes)
@@ -268,7 +288,8 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 		err   error
 		short int
 	}{
-		{"nothing written", syscall.EIO, 0}, {"half a record", syscall.ENOSPC, 60}, {"one of two records", syscall.ENOSPC, 95},
+		{"nothing written", syscall.EIO, 0}, {"half a record", syscall.ENOSPC, 60},
+		{"one of two records", syscall.ENOSPC, 95},
 	} {
 		fs := vfs.Inject(vfs.Memory())
 		j, _ := mustOpen(t, fs, Options{ExtendBytes: 4096})
@@ -276,7 +297,8 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 		mustAppend(t, j, samples(g)...)
 		text, pos := show(j.live()), j.Pos()
 		fs.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.wal", Err: c.err, Short: c.short})
-		_, err := j.Append(Record{g, Trunc{Index: 12, OldTerm: 5}}, Record{g, HardState{Term: 9}}, Record{groupN(5), HardState{Term: 1}},
+		_, err := j.Append(Record{g, Trunc{Index: 12, OldTerm: 5}}, Record{g, HardState{Term: 9}},
+			Record{groupN(5), HardState{Term: 1}},
 			Record{groupN(99), Drop{}}, Record{Group{}, Opened{BootID: "other"}})
 		if !errors.Is(err, c.err) {
 			t.Fatalf("%s: %v", c.name, err)

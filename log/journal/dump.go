@@ -55,7 +55,8 @@ func dumpFile(fsys vfs.FS, dir string, seq uint64, out *bufio.Writer) error {
 		case st == stopBad:
 			next, ok := fr.resync(fr.pos)
 			if !ok {
-				fmt.Fprintf(out, "%10d  no record from here to the end of the file, %d bytes\n", fr.pos, size-fr.pos)
+				fmt.Fprintf(out, "%10d  no record from here to the end of the file, %d bytes\n", fr.pos,
+					size-fr.pos)
 				return nil
 			}
 			fmt.Fprintf(out, "%10d  %d bytes that are no record\n", fr.pos, next-fr.pos)
@@ -100,7 +101,8 @@ func dumpBody(out *bufio.Writer, k Kind, raw []byte) {
 	}
 	if s, ok := body.(Side); ok && s.Kind == SideLogStart {
 		if start, err := ParseLogStart(s.Data); err == nil {
-			fmt.Fprintf(out, " {Index:%d Term:%d Kind:%v AtOffset:%d LogStart:%d}\n", s.Index, s.Term, s.Kind, s.AtOffset, start)
+			fmt.Fprintf(out, " {Index:%d Term:%d Kind:%v AtOffset:%d LogStart:%d}\n", s.Index, s.Term,
+				s.Kind, s.AtOffset, start)
 			return
 		}
 	}

@@ -78,8 +78,8 @@ func checkHeader(h []byte, seq uint64) error {
 		return errNoHeader
 	}
 	if v := be.Uint32(h[8:]); v > formatVersion {
-		return fmt.Errorf("%s has format version %d, this release reads up to %d: start the newer release, "+
-			"or restore a backup: %w", walName(seq), v, formatVersion, ErrNewerFormat)
+		return fmt.Errorf("%s has format version %d, this release reads up to %d: start the newer "+
+			"release, or restore a backup: %w", walName(seq), v, formatVersion, ErrNewerFormat)
 	}
 	var want [headerBytes]byte
 	copy(want[:], h)

@@ -49,7 +49,8 @@ func FuzzOpen(f *testing.F) {
 		frames = appendFrame(frames, r.Body.kind(), r.Group, r.Body.appendTo)
 	}
 	f.Add(frames, true, true)
-	f.Add((&GroupState{Sides: []Side{{Index: 3, Term: 1, Kind: SideNoop}}}).appendFrames(nil, groupN(1)), true, true)
+	f.Add((&GroupState{Sides: []Side{{Index: 3, Term: 1, Kind: SideNoop}}}).appendFrames(nil,
+		groupN(1)), true, true)
 	f.Fuzz(func(t *testing.T, raw []byte, first, sealed bool) {
 		seq := uint64(2)
 		if first {

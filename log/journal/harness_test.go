@@ -99,7 +99,8 @@ func writeAll(t testing.TB, fs vfs.FS, name string, b []byte) {
 
 // samples has one record of every kind, in an order that Apply accepts for one group.
 func samples(g Group) []Record {
-	conf := ConfState{Voters: []uint64{1, 2, 3}, VotersOutgoing: []uint64{1}, Learners: []uint64{4, 5}, LearnersNext: []uint64{2}, AutoLeave: true}
+	conf := ConfState{Voters: []uint64{1, 2, 3}, VotersOutgoing: []uint64{1}, Learners: []uint64{4,
+		5}, LearnersNext: []uint64{2}, AutoLeave: true}
 	bodies := []Body{
 		Opened{BootID: "5d9e"},
 		HardState{Term: 3, Vote: 2, Commit: 1},
@@ -113,7 +114,8 @@ func samples(g Group) []Record {
 		Trunc{Index: 13, OldTerm: 5},
 		Reset{Last: 12},
 		CommitHint{Index: 10},
-		SwapIntent{ID: 8, Kind: SwapCompact, Add: []string{"00000000000000000000.log.cleaned"}, Remove: []string{"a", "b"}, Data: []byte("x")},
+		SwapIntent{ID: 8, Kind: SwapCompact, Add: []string{"00000000000000000000.log.cleaned"},
+			Remove: []string{"a", "b"}, Data: []byte("x")},
 		SwapIntent{ID: 9, Kind: SwapSnapshot},
 		SwapDone{ID: 8},
 		Window{FirstIndex: 10, Term: 3, FirstOffset: 50, LogStart: 11},

@@ -135,7 +135,9 @@ func (j *Journal) frames(recs []Record) ([]byte, error) {
 	b := j.mu.buf[:0]
 	cur := &j.mu.cur
 	if s := Pos(j.synced.Load()); s > j.mu.marked && s > cur.start {
-		b = appendFrame(b, kindMark, Group{}, func(b []byte) []byte { return appendU64s(b, uint64(s-cur.start)) })
+		b = appendFrame(b, kindMark, Group{}, func(b []byte) []byte {
+			return appendU64s(b, uint64(s-cur.start))
+		})
 	}
 	for _, r := range recs {
 		at := len(b)
@@ -144,7 +146,8 @@ func (j *Journal) frames(recs []Record) ([]byte, error) {
 			return nil, fmt.Errorf("append to journal: %w", err)
 		}
 		if n := len(b) - at - frameHead; n > maxFrame {
-			return nil, fmt.Errorf("append to journal: %v record of %d bytes, above %d", r.Body.kind(), n, maxFrame)
+			return nil, fmt.Errorf("append to journal: %v record of %d bytes, above %d", r.Body.kind(),
+				n, maxFrame)
 		}
 	}
 	j.mu.buf = b

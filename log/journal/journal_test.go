@@ -76,7 +76,8 @@ func TestTheCallersStateIsItsOwn(t *testing.T) {
 	}
 	mine, _ := j.Group(g)
 	before := fmt.Sprintf("%+v", *mine)
-	mustAppend(t, j, Record{g, Trunc{Index: 2, OldTerm: 2}}, Record{g, noop(2, 9)}, Record{g, noop(7, 10)})
+	mustAppend(t, j, Record{g, Trunc{Index: 2, OldTerm: 2}}, Record{g, noop(2, 9)}, Record{g,
+		noop(7, 10)})
 	if now := fmt.Sprintf("%+v", *mine); now != before {
 		t.Fatalf("a copy changed:\n got %s\nwant %s", now, before)
 	}
@@ -162,7 +163,8 @@ func TestSetAside(t *testing.T) {
 		mustAppend(t, j, samples(groupN(1))...)
 		mustDo(t, j.Close())
 		names, err := SetAside(fs, testDir)
-		if err != nil || len(names) != 1 || !strings.HasSuffix(names[0], fmt.Sprintf(".damaged-%d", n+1)) {
+		if err != nil || len(names) != 1 || !strings.HasSuffix(names[0], fmt.Sprintf(".damaged-%d",
+			n+1)) {
 			t.Fatalf("set aside: %v, %v", names, err)
 		}
 		if _, err := fs.Stat(names[0]); err != nil {
@@ -183,7 +185,8 @@ func TestAppendPanicsOnABrokenRuleAndStaysUsable(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_, _ = j.Append(Record{g, HardState{Term: 8}}, Record{groupN(2), HardState{Term: 1}}, Record{g, HardState{Term: 6}})
+		_, _ = j.Append(Record{g, HardState{Term: 8}}, Record{groupN(2), HardState{Term: 1}},
+			Record{g, HardState{Term: 6}})
 	}()
 	if got := show(j.live()); got != text {
 		t.Fatalf("after the panic\n got %s\nwant %s", got, text)
@@ -234,7 +237,8 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			g := groupN(w)
 			for i := uint64(1); i <= each; i++ {
-				p, err := j.Append(Record{g, HardState{Term: i}}, Record{g, Side{Index: i, Term: i, Kind: SideNoop}})
+				p, err := j.Append(Record{g, HardState{Term: i}}, Record{g, Side{Index: i, Term: i,
+					Kind: SideNoop}})
 				if err != nil {
 					t.Errorf("append: %v", err)
 					return
@@ -276,7 +280,8 @@ func TestDump(t *testing.T) {
 	mustDo(t, Dump(fs, testDir, &out))
 	for _, want := range []string{
 		"file 0000000000000001.wal", "checkpoint of 0 groups", "opened {BootID:5d9e}",
-		"hardstate BwAAAAAAAAAAAAAAAAAAAQ-1 {Term:3 Vote:2 Commit:1}", "mark synced up to byte", "LogStart:12}",
+		"hardstate BwAAAAAAAAAAAAAAAAAAAQ-1 {Term:3 Vote:2 Commit:1}", "mark synced up to byte",
+		"LogStart:12}",
 		" {Index:13 OldTerm:5}", " {Last:12}", "Remove:[a b]", "clean {BootID:5d9e}", "drop", " zeros\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -290,15 +295,18 @@ func TestDump(t *testing.T) {
 	writeAll(t, fs, name, b)
 	out.Reset()
 	mustDo(t, Dump(fs, testDir, &out))
-	if s := out.String(); !strings.Contains(s, "bytes that are no record") || !strings.Contains(s, "trunc Bw") {
+	if s := out.String(); !strings.Contains(s, "bytes that are no record") || !strings.Contains(s,
+		"trunc Bw") {
 		t.Errorf("dump of a damaged file:\n%s", s)
 	}
 }
 
 func TestFrozenBytes(t *testing.T) {
-	b := appendFrame(appendHeader(nil, 1), KindHardState, groupN(1), HardState{Term: 2, Vote: 3, Commit: 4}.appendTo)
+	b := appendFrame(appendHeader(nil, 1), KindHardState, groupN(1), HardState{Term: 2, Vote: 3,
+		Commit: 4}.appendTo)
 	sealFrames(b[headerBytes:], 1, headerBytes)
-	const frozen = "534c55494345574a" + "00000001" + "0ff26a8f" + "0000000000000001" + "0000000000000000" +
+	const frozen = "534c55494345574a" + "00000001" + "0ff26a8f" + "0000000000000001" +
+		"0000000000000000" +
 		"0000002d" + "45f523ca" + "01" + "07000000000000000000000000000001" + "00000001" +
 		"0000000000000002" + "0000000000000003" + "0000000000000004"
 	if got := fmt.Sprintf("%x", b); got != frozen {

@@ -116,7 +116,8 @@ func (g *modelGroup) apply(body Body) {
 	case SwapIntent:
 		g.swaps = append(g.swaps, b)
 	case SwapDone:
-		g.swaps = slices.DeleteFunc(slices.Clone(g.swaps), func(s SwapIntent) bool { return s.ID == b.ID })
+		g.swaps = slices.DeleteFunc(slices.Clone(g.swaps),
+			func(s SwapIntent) bool { return s.ID == b.ID })
 	}
 }
 
@@ -182,14 +183,16 @@ func (m *model) drawRecord(t *rapid.T) Record {
 	first, last, term, off := g.first(), g.last(), g.termAt(1<<62), g.offset()
 	draw := map[string]func() Body{
 		"hardstate": func() Body {
-			return HardState{Term: g.hard.Term + n(0, 2, "term"), Vote: n(0, 3, "vote"), Commit: n(0, 9, "commit")}
+			return HardState{Term: g.hard.Term + n(0, 2, "term"), Vote: n(0, 3, "vote"), Commit: n(0, 9,
+				"commit")}
 		},
 		"noop": func() Body {
 			return Side{Index: last + n(1, 9, "gap"), Term: term + n(1, 3, "term"), Kind: SideNoop,
 				AtOffset: off + kafkaproto.Offset(n(0, 9, "offset"))}
 		},
 		"side": func() Body {
-			s := Side{Index: last + n(1, 9, "gap"), Term: term, AtOffset: off, Kind: SideKind(n(2, 4, "kind"))}
+			s := Side{Index: last + n(1, 9, "gap"), Term: term, AtOffset: off, Kind: SideKind(n(2, 4,
+				"kind"))}
 			if s.Data = make([]byte, n(0, 700, "data")); s.Kind == SideLogStart {
 				s.Data = LogStartData(kafkaproto.Offset(n(0, 99, "start")))
 			} else if len(s.Data) == 0 {
@@ -197,14 +200,20 @@ func (m *model) drawRecord(t *rapid.T) Record {
 			}
 			return s
 		},
-		"trunc": func() Body { return Trunc{Index: first + n(0, int(last-first+2), "index"), OldTerm: n(0, 9, "old")} },
+		"trunc": func() Body {
+			return Trunc{Index: first + n(0, int(last-first+2), "index"),
+				OldTerm: n(0, 9, "old")}
+		},
 		"reset": func() Body { return Reset{Last: first - 1 + n(0, int(last-first+2), "last")} },
 		"conf": func() Body {
 			return Conf{Index: n(1, 99, "index"), State: ConfState{Voters: []uint64{n(1, 9, "voter")}}}
 		},
-		"hint":   func() Body { return CommitHint{Index: n(0, 20, "index")} },
-		"synced": func() Body { return Synced{Offset: off, Index: n(0, int(last), "index"), Position: 7} },
-		"drop":   func() Body { return Drop{} },
+		"hint": func() Body { return CommitHint{Index: n(0, 20, "index")} },
+		"synced": func() Body {
+			return Synced{Offset: off, Index: n(0, int(last), "index"),
+				Position: 7}
+		},
+		"drop": func() Body { return Drop{} },
 		"intent": func() Body {
 			m.nextSwap++
 			return SwapIntent{ID: m.nextSwap, Kind: SwapCompact, Add: []string{"a"}}
@@ -216,7 +225,8 @@ func (m *model) drawRecord(t *rapid.T) Record {
 			return SwapDone{ID: g.swaps[n(0, len(g.swaps)-1, "which")].ID}
 		},
 		"window": func() Body {
-			w := Window{FirstIndex: first + n(0, int(last-first+2), "index"), FirstOffset: off, LogStart: kafkaproto.Offset(n(0, 50, "start"))}
+			w := Window{FirstIndex: first + n(0, int(last-first+2), "index"), FirstOffset: off,
+				LogStart: kafkaproto.Offset(n(0, 50, "start"))}
 			w.Term = g.termAt(w.FirstIndex - 1)
 			for _, s := range g.sides { // offsets rise with the index
 				if s.Index >= w.FirstIndex {
@@ -226,7 +236,8 @@ func (m *model) drawRecord(t *rapid.T) Record {
 			return w
 		},
 		"snap": func() Body {
-			return Snap{Index: last + n(0, 9, "index"), Term: term, NextOffset: off + 3, LogStart: off, Conf: ConfState{Learners: []uint64{4}}}
+			return Snap{Index: last + n(0, 9, "index"), Term: term, NextOffset: off + 3, LogStart: off,
+				Conf: ConfState{Learners: []uint64{4}}}
 		},
 		"opened": func() Body { return Opened{BootID: fmt.Sprint(n(1, 3, "boot"))} },
 		"clean":  func() Body { return Clean{BootID: fmt.Sprint(n(1, 3, "boot"))} },
@@ -263,7 +274,8 @@ func (x *machine) open(t *rapid.T) error {
 			return nil
 		}
 	}
-	t.Fatalf("recovered\n%s\nwhich is none of the %d states since the last sync:\n%s", got, len(x.texts)-x.sure, x.texts[x.sure])
+	t.Fatalf("recovered\n%s\nwhich is none of the %d states since the last sync:\n%s", got,
+		len(x.texts)-x.sure, x.texts[x.sure])
 	return nil
 }
 
@@ -331,7 +343,8 @@ func (x *machine) crash(t *rapid.T) {
 
 func TestModelWithCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := &machine{power: vfs.PowerLoss(rapid.Uint64().Draw(t, "seed")), m: &model{groups: map[Group]*modelGroup{}}}
+		x := &machine{power: vfs.PowerLoss(rapid.Uint64().Draw(t, "seed")),
+			m: &model{groups: map[Group]*modelGroup{}}}
 		x.fs = vfs.Inject(x.power)
 		makeDataDir(t, x.power)
 		x.texts = []string{x.m.text()}
@@ -377,7 +390,8 @@ func (x *machine) checkQueries(t *rapid.T) {
 	for id, g := range x.m.groups {
 		st, ok := x.j.Group(id)
 		if !ok || st.FirstIndex() != g.first() || st.LastTerm() != g.termAt(1<<62) {
-			t.Fatalf("group %v: first %d term %d, want %d and %d", id, st.FirstIndex(), st.LastTerm(), g.first(), g.termAt(1<<62))
+			t.Fatalf("group %v: first %d term %d, want %d and %d", id, st.FirstIndex(), st.LastTerm(),
+				g.first(), g.termAt(1<<62))
 		}
 		for i := g.first() - 1; i <= g.last()+2; i++ {
 			if term, ok := st.TermAt(i); !ok || term != g.termAt(i) {

@@ -99,7 +99,8 @@ func (r *replayed) apply(cp *checkpointReader, f frame) error {
 	case kindGroup:
 		return r.state.applyGroupFrame(f.group, f.body)
 	case kindEnd:
-		if n := len(r.state.Groups); len(f.body) != 4 || be.Uint32(f.body) != cp.groups || uint32(n) != cp.groups {
+		if n := len(r.state.Groups); len(f.body) != 4 || be.Uint32(f.body) != cp.groups ||
+			uint32(n) != cp.groups {
 			return fmt.Errorf("checkpoint of %d groups ends with %d", cp.groups, n)
 		}
 		cp.done = true

@@ -158,7 +158,8 @@ func logStartOf(s Side) kafkaproto.Offset {
 	}
 	start, err := ParseLogStart(s.Data)
 	if err != nil {
-		panic(fmt.Sprintf("journal: side entry %d passed Apply with %d bytes of log start", s.Index, len(s.Data)))
+		panic(fmt.Sprintf("journal: side entry %d passed Apply with %d bytes of log start", s.Index,
+			len(s.Data)))
 	}
 	return start
 }

@@ -1,8 +1,6 @@
 package producer
 
 import (
-	"math"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -83,7 +81,8 @@ func (s *State) Check(b Batch, o CheckOptions) (Verdict, error) {
 	}
 	if v.txnFirst >= 0 && !b.Transactional {
 		return Verdict{}, kafkaproto.Faultf(kerr.InvalidTxnState,
-			"producer %d has a transaction open since offset %d: a batch outside of it is refused", b.Producer, v.txnFirst)
+			"producer %d has a transaction open since offset %d: a batch outside of it is refused",
+			b.Producer, v.txnFirst)
 	}
 	return Verdict{}, nil
 }
@@ -113,7 +112,8 @@ func (s *State) duplicate(v *view, b Batch) (Verdict, bool) {
 func (s *State) checkSequence(v *view, b Batch) error {
 	if w, ok := s.verifications[b.Producer]; ok && b.Transactional {
 		if w.bumps && b.BaseSequence != 0 && v.n == 0 {
-			return outOfOrder(b, "producers of transaction version 2 begin at 0 where nothing of them is known")
+			return outOfOrder(b,
+				"producers of transaction version 2 begin at 0 where nothing of them is known")
 		}
 		if b.BaseSequence > w.lowest {
 			return kafkaproto.Faultf(kerr.OutOfOrderSequenceNumber,
@@ -134,11 +134,12 @@ func (s *State) checkSequence(v *view, b Batch) error {
 	if r, ok := v.last(); ok {
 		last = r.lastSeq
 	}
-	if b.BaseSequence == last+1 && last < math.MaxInt32 || b.BaseSequence == 0 && last == math.MaxInt32 {
+	if next := addSequence(last, 1); b.BaseSequence == next {
 		return nil
 	}
 	return kafkaproto.Faultf(kerr.OutOfOrderSequenceNumber,
-		"sequence %d of producer %d, epoch %d, does not follow %d", b.BaseSequence, b.Producer, b.Epoch, last)
+		"sequence %d of producer %d, epoch %d, does not follow %d", b.BaseSequence, b.Producer,
+		b.Epoch, last)
 }
 
 func outOfOrder(b Batch, why string) error {
@@ -195,7 +196,8 @@ func (s *State) BeginVerification(b Batch, epochBumps bool, nowMs int64) Guard {
 			clear(s.verifications) // who is still being verified is told to try again
 		}
 		s.guards++
-		v = verification{guard: s.guards, epoch: b.Epoch, lowest: b.BaseSequence, bumps: epochBumps, at: nowMs}
+		v = verification{guard: s.guards, epoch: b.Epoch, lowest: b.BaseSequence, bumps: epochBumps,
+			at: nowMs}
 	case b.Epoch == v.epoch:
 		v.lowest = min(v.lowest, b.BaseSequence)
 	case b.Epoch > v.epoch:

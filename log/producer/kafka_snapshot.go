@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -92,7 +93,8 @@ func (s *State) loadKafkaEntry(d *decoder) error {
 	r.timestamp = v.timestamp
 	_, twice := s.producers[id]
 	if twice || id < 0 || v.txnFirst >= s.end || r.lastOffset >= 0 && !r.plausible(0, s.end) {
-		return kafkaproto.Corruptf("producer snapshot at %d with producer %d, %+v, transaction from %d", s.end, id, r, v.txnFirst)
+		return kafkaproto.Corruptf("producer snapshot at %d: producer %d, %+v, transaction from %d",
+			s.end, id, r, v.txnFirst)
 	}
 	if r.lastOffset >= 0 {
 		v.push(r)
@@ -102,5 +104,7 @@ func (s *State) loadKafkaEntry(d *decoder) error {
 }
 
 func sortOpen(open []OpenTxn) {
-	slices.SortFunc(open, func(a, b OpenTxn) int { return int(max(-1, min(1, a.FirstOffset-b.FirstOffset))) })
+	slices.SortFunc(open, func(a, b OpenTxn) int {
+		return cmp.Compare(a.FirstOffset, b.FirstOffset)
+	})
 }

@@ -107,7 +107,10 @@ func (n *naive) lso() kafkaproto.Offset {
 }
 
 func (n *naive) openTip(pid kafkaproto.ProducerID) bool {
-	return slices.ContainsFunc(n.txns(), func(x naiveTxn) bool { return x.pid == pid && x.marker == math.MaxInt64 })
+	return slices.ContainsFunc(n.txns(), func(x naiveTxn) bool {
+		return x.pid == pid &&
+			x.marker == math.MaxInt64
+	})
 }
 
 // completed gives what closes between two high watermarks.
@@ -156,12 +159,14 @@ func (n *naive) check(b Batch) (Verdict, *kerr.Error) {
 	} else {
 		for _, o := range five {
 			if slices.Equal(sequences(o), sequences(b)) {
-				return Verdict{Duplicate, o.BaseOffset, o.LastOffset(), o.MaxTimestamp, o.LastOffset() >= n.hw}, nil
+				return Verdict{Duplicate, o.BaseOffset, o.LastOffset(), o.MaxTimestamp,
+					o.LastOffset() >= n.hw}, nil
 			}
 		}
 		next := int32(0)
 		if len(five) > 0 {
-			all := sequences(Batch{BaseSequence: five[0].BaseSequence, LastOffsetDelta: five[0].LastOffsetDelta + 1})
+			all := sequences(Batch{BaseSequence: five[0].BaseSequence,
+				LastOffsetDelta: five[0].LastOffsetDelta + 1})
 			next = all[len(all)-1]
 		}
 		if b.BaseSequence != next {
@@ -179,11 +184,13 @@ func (n *naive) draw(t *rapid.T) Batch {
 	pid := kafkaproto.ProducerID(rapid.IntRange(1, 3).Draw(t, "producer"))
 	epoch, five := n.lastFive(pid)
 	b := Batch{
-		Producer:      pid,
-		Epoch:         max(0, epoch+kafkaproto.ProducerEpoch(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, -1}).Draw(t, "epoch"))),
-		BaseOffset:    n.end() + kafkaproto.Offset(rapid.IntRange(0, 3).Draw(t, "others")),
-		MaxTimestamp:  int64(rapid.IntRange(0, 99).Draw(t, "time")),
-		Transactional: n.openTip(pid) != rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "turn transactional"),
+		Producer: pid,
+		Epoch: max(0, epoch+kafkaproto.ProducerEpoch(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1,
+			-1}).Draw(t, "epoch"))),
+		BaseOffset:   n.end() + kafkaproto.Offset(rapid.IntRange(0, 3).Draw(t, "others")),
+		MaxTimestamp: int64(rapid.IntRange(0, 99).Draw(t, "time")),
+		Transactional: n.openTip(pid) != rapid.SampledFrom([]bool{false, false, false, true}).Draw(t,
+			"turn transactional"),
 	}
 	if rapid.IntRange(0, 4).Draw(t, "marker") == 0 {
 		b.BaseSequence, b.Transactional = -1, true
@@ -194,7 +201,8 @@ func (n *naive) draw(t *rapid.T) Batch {
 	b.LastOffsetDelta = int32(rapid.IntRange(0, 4).Draw(t, "delta"))
 	switch rapid.IntRange(0, 5).Draw(t, "sequence") {
 	case 0:
-		b.BaseSequence = int32(rapid.SampledFrom([]int{0, 1, 5, math.MaxInt32, math.MaxInt32 - 2}).Draw(t, "odd"))
+		b.BaseSequence = int32(rapid.SampledFrom([]int{0, 1, 5, math.MaxInt32,
+			math.MaxInt32 - 2}).Draw(t, "odd"))
 	case 1:
 		if len(five) > 0 {
 			o := five[rapid.IntRange(0, len(five)-1).Draw(t, "retry of")]
@@ -202,7 +210,8 @@ func (n *naive) draw(t *rapid.T) Batch {
 		}
 	default:
 		if len(five) > 0 && b.Epoch == epoch {
-			s := sequences(Batch{BaseSequence: five[0].BaseSequence, LastOffsetDelta: five[0].LastOffsetDelta + 1})
+			s := sequences(Batch{BaseSequence: five[0].BaseSequence,
+				LastOffsetDelta: five[0].LastOffsetDelta + 1})
 			b.BaseSequence = s[len(s)-1]
 		}
 	}
@@ -224,7 +233,8 @@ func (m *machine) append(t *rapid.T) {
 		t.Fatalf("check %+v\n got %+v, %v\nwant %+v, %v", b, got, err, want, wantErr)
 	}
 	// The log may hold what Check refuses, as on a follower of another release: now and then it does.
-	if err == nil && got.Kind == Append || err != nil && rapid.IntRange(0, 9).Draw(t, "all the same") == 0 {
+	if err == nil && got.Kind == Append || err != nil && rapid.IntRange(0, 9).Draw(t,
+		"all the same") == 0 {
 		m.n.log = append(slices.Clip(m.n.log), b)
 		m.s.Append(b, int64(len(m.n.log)))
 	}
@@ -253,7 +263,8 @@ func (m *machine) commit(t *rapid.T) {
 func (m *machine) truncate(t *rapid.T) {
 	off := m.boundary(t, m.n.hw)
 	m.s.Truncate(off)
-	m.n.log = slices.DeleteFunc(slices.Clone(m.n.log), func(b Batch) bool { return b.LastOffset() >= off })
+	m.n.log = slices.DeleteFunc(slices.Clone(m.n.log),
+		func(b Batch) bool { return b.LastOffset() >= off })
 	if len(m.kept) > len(m.n.log) {
 		m.snap, m.kept = nil, nil // a sidecar ahead of the log is of no use
 	}
@@ -329,9 +340,11 @@ func (m *machine) compare(t *rapid.T) {
 			s := sequences(five[0])
 			last = s[len(s)-1]
 		}
-		if info.Epoch != epoch || info.LastSequence != last || (info.TxnFirstOffset >= 0) != m.n.openTip(pid) ||
+		if info.Epoch != epoch || info.LastSequence != last ||
+			(info.TxnFirstOffset >= 0) != m.n.openTip(pid) ||
 			m.s.HasOpenTxn(pid, epoch) != m.n.openTip(pid) {
-			t.Fatalf("producer %+v, want epoch %d, last sequence %d, open %v", info, epoch, last, m.n.openTip(pid))
+			t.Fatalf("producer %+v, want epoch %d, last sequence %d, open %v", info, epoch, last,
+				m.n.openTip(pid))
 		}
 	}
 }

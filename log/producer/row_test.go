@@ -13,15 +13,19 @@ import (
 )
 
 // data is a batch of n records.
-func data(pid kafkaproto.ProducerID, epoch kafkaproto.ProducerEpoch, seq int32, off kafkaproto.Offset, n int32) Batch {
-	return Batch{Producer: pid, Epoch: epoch, BaseSequence: seq, BaseOffset: off, LastOffsetDelta: n - 1,
-		MaxTimestamp: 1_000_000 + int64(off)}
+func data(pid kafkaproto.ProducerID, epoch kafkaproto.ProducerEpoch, seq int32,
+	off kafkaproto.Offset, n int32) Batch {
+	return Batch{Producer: pid, Epoch: epoch, BaseSequence: seq, BaseOffset: off,
+		LastOffsetDelta: n - 1,
+		MaxTimestamp:    1_000_000 + int64(off)}
 }
 
 func txn(b Batch) Batch { b.Transactional = true; return b }
 
-func marker(kind Marker, pid kafkaproto.ProducerID, epoch kafkaproto.ProducerEpoch, off kafkaproto.Offset) Batch {
-	return Batch{Producer: pid, Epoch: epoch, BaseSequence: -1, BaseOffset: off, Marker: kind, Transactional: true,
+func marker(kind Marker, pid kafkaproto.ProducerID, epoch kafkaproto.ProducerEpoch,
+	off kafkaproto.Offset) Batch {
+	return Batch{Producer: pid, Epoch: epoch, BaseSequence: -1, BaseOffset: off, Marker: kind,
+		Transactional:    true,
 		CoordinatorEpoch: 3, MaxTimestamp: 2_000_000 + int64(off)}
 }
 
@@ -56,7 +60,8 @@ func TestRow13Duplicates(t *testing.T) {
 			continue
 		}
 		base := kafkaproto.Offset(100 * i)
-		want := Verdict{Kind: Duplicate, BaseOffset: base, LastOffset: base + 9, Timestamp: 1_000_000 + int64(base), Pending: base >= 300}
+		want := Verdict{Kind: Duplicate, BaseOffset: base, LastOffset: base + 9,
+			Timestamp: 1_000_000 + int64(base), Pending: base >= 300}
 		if v := expect(t, s, retry, CheckOptions{}, nil); v != want {
 			t.Errorf("retry of batch %d: %+v, want %+v", i, v, want)
 		}
@@ -78,7 +83,8 @@ func TestRow13Duplicates(t *testing.T) {
 		t.Errorf("another producer's batch: %+v", v)
 	}
 	s.Append(data(1, 1, 0, 600, 10), 0)
-	expect(t, s, data(1, 0, 50, 0, 10), CheckOptions{}, kerr.InvalidProducerEpoch) // another epoch is no duplicate
+	expect(t, s, data(1, 0, 50, 0, 10), CheckOptions{},
+		kerr.InvalidProducerEpoch) // another epoch is no duplicate
 }
 
 func TestRow13DuplicateAfterRestart(t *testing.T) {
@@ -109,30 +115,49 @@ func TestRow14Sequence(t *testing.T) {
 		o    CheckOptions
 		want *kerr.Error
 	}{
-		"next":                       {seen, data(1, 4, 5, 0, 1), CheckOptions{}, nil},
-		"gap":                        {seen, data(1, 4, 6, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"again, cut differently":     {seen, data(1, 4, 4, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"zero in the middle":         {seen, data(1, 4, 0, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"new epoch at zero":          {seen, data(1, 5, 0, 0, 1), CheckOptions{}, nil},
-		"new epoch elsewhere":        {seen, data(1, 5, 5, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"epoch skipped":              {seen, data(1, 9, 0, 0, 1), CheckOptions{}, nil},
-		"unknown producer":           {seen, data(2, 0, 77, 0, 1), CheckOptions{}, nil},
-		"known without an epoch":     {appended(data(1, -1, 0, 0, 1)), data(1, 0, 7, 0, 1), CheckOptions{}, nil},
-		"no epoch, any sequence":     {appended(data(1, -1, 0, 0, 1)), data(1, -1, 7, 0, 1), CheckOptions{}, nil},
-		"top, then zero":             {appended(data(1, 0, top-4, 0, 5)), data(1, 0, 0, 0, 1), CheckOptions{}, nil},
-		"top, then one":              {appended(data(1, 0, top-4, 0, 5)), data(1, 0, 1, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"across the top":             {appended(data(1, 0, top-4, 0, 10)), data(1, 0, 5, 0, 1), CheckOptions{}, nil},
-		"across the top, a gap":      {appended(data(1, 0, top-4, 0, 10)), data(1, 0, 6, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"coordinator writes none":    {seen, data(1, 4, -1, 0, 1), CheckOptions{Origin: Coordinator}, nil},
-		"marker bumped the epoch, 0": {appended(marker(Commit, 1, 5, 0)), data(1, 5, 0, 0, 1), CheckOptions{}, nil},
-		"marker bumped the epoch, 1": {appended(marker(Commit, 1, 5, 0)), data(1, 5, 1, 0, 1), CheckOptions{}, kerr.OutOfOrderSequenceNumber},
-		"marker of the same epoch":   {appended(data(1, 4, 0, 0, 5), marker(Commit, 1, 4, 5)), data(1, 4, 5, 0, 1), CheckOptions{}, nil},
-		"without a producer":         {seen, data(-1, -1, -1, 0, 1), CheckOptions{}, nil},
+		"next": {seen, data(1, 4, 5, 0, 1), CheckOptions{}, nil},
+		"gap": {seen, data(1, 4, 6, 0, 1), CheckOptions{},
+			kerr.OutOfOrderSequenceNumber},
+		"again, cut differently": {seen, data(1, 4, 4, 0, 1), CheckOptions{},
+			kerr.OutOfOrderSequenceNumber},
+		"zero in the middle": {seen, data(1, 4, 0, 0, 1), CheckOptions{},
+			kerr.OutOfOrderSequenceNumber},
+		"new epoch at zero": {seen, data(1, 5, 0, 0, 1), CheckOptions{}, nil},
+		"new epoch elsewhere": {seen, data(1, 5, 5, 0, 1), CheckOptions{},
+			kerr.OutOfOrderSequenceNumber},
+		"epoch skipped":    {seen, data(1, 9, 0, 0, 1), CheckOptions{}, nil},
+		"unknown producer": {seen, data(2, 0, 77, 0, 1), CheckOptions{}, nil},
+		"known without an epoch": {appended(data(1, -1, 0, 0, 1)), data(1, 0, 7, 0, 1),
+			CheckOptions{}, nil},
+		"no epoch, any sequence": {appended(data(1, -1, 0, 0, 1)), data(1, -1, 7, 0, 1),
+			CheckOptions{}, nil},
+		"top, then zero": {appended(data(1, 0, top-4, 0, 5)), data(1, 0, 0, 0, 1),
+			CheckOptions{}, nil},
+		"top, then one": {appended(data(1, 0, top-4, 0, 5)), data(1, 0, 1, 0, 1),
+			CheckOptions{}, kerr.OutOfOrderSequenceNumber},
+		"across the top": {appended(data(1, 0, top-4, 0, 10)), data(1, 0, 5, 0, 1),
+			CheckOptions{}, nil},
+		"across the top, a gap": {appended(data(1, 0, top-4, 0, 10)), data(1, 0, 6, 0, 1),
+			CheckOptions{}, kerr.OutOfOrderSequenceNumber},
+		"coordinator writes none": {seen, data(1, 4, -1, 0, 1), CheckOptions{Origin: Coordinator},
+			nil},
+		"client writes none": {appended(data(1, 4, -1, 0, 5)), data(1, 4, -1, 0, 5),
+			CheckOptions{}, kerr.OutOfOrderSequenceNumber},
+		"after a write without": {appended(data(1, 4, -1, 0, 5)), data(1, 4, 0, 0, 5),
+			CheckOptions{}, nil},
+		"marker bumped the epoch, 0": {appended(marker(Commit, 1, 5, 0)), data(1, 5, 0, 0, 1),
+			CheckOptions{}, nil},
+		"marker bumped the epoch, 1": {appended(marker(Commit, 1, 5, 0)), data(1, 5, 1, 0, 1),
+			CheckOptions{}, kerr.OutOfOrderSequenceNumber},
+		"marker of the same epoch": {appended(data(1, 4, 0, 0, 5), marker(Commit, 1, 4, 5)), data(1,
+			4, 5, 0, 1), CheckOptions{}, nil},
+		"without a producer": {seen, data(-1, -1, -1, 0, 1), CheckOptions{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, c.s, c.b, c.o, c.want) })
 	}
 	wrapped := appended(data(1, 0, top-4, 0, 10))
-	if v := expect(t, wrapped, data(1, 0, top-4, 0, 10), CheckOptions{}, nil); v.Kind != Duplicate || v.BaseOffset != 0 || v.LastOffset != 9 {
+	if v := expect(t, wrapped, data(1, 0, top-4, 0, 10), CheckOptions{},
+		nil); v.Kind != Duplicate || v.BaseOffset != 0 || v.LastOffset != 9 {
 		t.Errorf("retry across the top: %+v", v)
 	}
 }
@@ -153,7 +178,8 @@ func TestRow14TransactionVersion2(t *testing.T) {
 func TestRow15Fencing(t *testing.T) {
 	s := appended(txn(data(1, 4, 0, 0, 5)))
 	expect(t, s, txn(data(1, 3, 5, 0, 1)), CheckOptions{}, kerr.InvalidProducerEpoch)
-	expect(t, s, txn(data(1, 3, 5, 0, 1)), CheckOptions{Origin: Coordinator}, kerr.InvalidProducerEpoch)
+	expect(t, s, txn(data(1, 3, 5, 0, 1)), CheckOptions{Origin: Coordinator},
+		kerr.InvalidProducerEpoch)
 	expect(t, s, txn(data(1, 5, 0, 0, 1)), CheckOptions{}, nil) // KIP-360
 	expect(t, s, txn(data(1, 4, 5, 0, 1)), CheckOptions{}, nil)
 
@@ -161,15 +187,18 @@ func TestRow15Fencing(t *testing.T) {
 	expect(t, s, m, CheckOptions{Origin: Coordinator}, kerr.InvalidProducerEpoch)
 	m.Epoch = 4
 	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 1}, nil)
-	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 2}, kerr.InvalidProducerEpoch) // KIP-1228
+	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 2},
+		kerr.InvalidProducerEpoch) // KIP-1228
 	m.Epoch = 5
 	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 2}, nil)
 	m.BaseOffset = 5
 	s.Append(m, 0)
-	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 2}, nil) // a retry, nothing is open
+	expect(t, s, m, CheckOptions{Origin: Coordinator, MarkerVersion: 2},
+		nil) // a retry, nothing is open
 	m.CoordinatorEpoch = 2
 	expect(t, s, m, CheckOptions{Origin: Coordinator}, kerr.TransactionCoordinatorFenced)
-	expect(t, s, txn(data(1, 4, 5, 0, 1)), CheckOptions{}, kerr.InvalidProducerEpoch) // the marker fences as well
+	expect(t, s, txn(data(1, 4, 5, 0, 1)), CheckOptions{},
+		kerr.InvalidProducerEpoch) // the marker fences as well
 }
 
 func TestRow16Expiry(t *testing.T) {
@@ -221,8 +250,9 @@ func TestRow19Verification(t *testing.T) {
 	expect(t, s, first, CheckOptions{Verify: true, Guard: guard + 1}, kerr.InvalidTxnState)
 	with := CheckOptions{Verify: true, Guard: guard}
 	expect(t, s, first, with, nil)
-	expect(t, s, txn(data(1, 0, 1, 0, 1)), with, kerr.OutOfOrderSequenceNumber) // may not overtake the first
-	expect(t, s, data(2, 0, 0, 0, 1), need, nil)                                // not transactional
+	expect(t, s, txn(data(1, 0, 1, 0, 1)), with,
+		kerr.OutOfOrderSequenceNumber) // may not overtake the first
+	expect(t, s, data(2, 0, 0, 0, 1), need, nil) // not transactional
 	expect(t, s, first, CheckOptions{Verify: true, Origin: Coordinator}, nil)
 
 	s.Append(first, 0)
@@ -243,7 +273,8 @@ func TestRow19Verification(t *testing.T) {
 	// A lower sequence blocks the higher; a new epoch forgets it.
 	g := s.BeginVerification(txn(data(5, 0, 8, 0, 1)), false, 0)
 	s.BeginVerification(txn(data(5, 0, 3, 0, 1)), false, 0)
-	expect(t, s, txn(data(5, 0, 8, 0, 1)), CheckOptions{Verify: true, Guard: g}, kerr.OutOfOrderSequenceNumber)
+	expect(t, s, txn(data(5, 0, 8, 0, 1)), CheckOptions{Verify: true, Guard: g},
+		kerr.OutOfOrderSequenceNumber)
 	expect(t, s, txn(data(5, 0, 3, 0, 1)), CheckOptions{Verify: true, Guard: g}, nil)
 	s.BeginVerification(txn(data(5, 1, 8, 0, 1)), false, 0)
 	expect(t, s, txn(data(5, 1, 8, 0, 1)), CheckOptions{Verify: true, Guard: g}, nil)
@@ -269,7 +300,8 @@ func TestRow22ControlBatch(t *testing.T) {
 			t.Error("a cut control batch was read")
 		}
 	}
-	bld := batch.NewBuilder(batch.BuilderOptions{Producer: &batch.Producer{ID: 5, Epoch: 2, BaseSequence: math.MaxInt32}, BaseOffset: 10, Transactional: true})
+	bld := batch.NewBuilder(batch.BuilderOptions{Producer: &batch.Producer{ID: 5, Epoch: 2,
+		BaseSequence: math.MaxInt32}, BaseOffset: 10, Transactional: true})
 	for range 3 {
 		bld.Add(batch.Record{Timestamp: 99, Value: []byte("v")})
 	}
@@ -278,11 +310,14 @@ func TestRow22ControlBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := Describe(b)
-	if want := (Batch{Producer: 5, Epoch: 2, BaseSequence: math.MaxInt32, BaseOffset: 10, LastOffsetDelta: 2, MaxTimestamp: 99, Transactional: true}); err != nil || got != want {
+	if want := (Batch{Producer: 5, Epoch: 2, BaseSequence: math.MaxInt32, BaseOffset: 10,
+		LastOffsetDelta: 2, MaxTimestamp: 99, Transactional: true}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if got.LastSequence() != b.LastSequence() || got.LastSequence() != 1 || got.LastOffset() != b.LastOffset() {
-		t.Errorf("last sequence %d and %d, offset %d and %d", got.LastSequence(), b.LastSequence(), got.LastOffset(), b.LastOffset())
+	if got.LastSequence() != b.LastSequence() || got.LastSequence() != 1 ||
+		got.LastOffset() != b.LastOffset() {
+		t.Errorf("last sequence %d and %d, offset %d and %d", got.LastSequence(), b.LastSequence(),
+			got.LastOffset(), b.LastOffset())
 	}
 }
 
@@ -360,7 +395,8 @@ func TestRow25AbortedTransactions(t *testing.T) {
 	}
 	// All at once gives the same.
 	all := New(Options{})
-	for _, b := range []Batch{txn(data(1, 0, 0, 0, 5)), txn(data(2, 0, 0, 5, 5)), marker(Abort, 2, 0, 10), marker(Abort, 1, 0, 11)} {
+	for _, b := range []Batch{txn(data(1, 0, 0, 0, 5)), txn(data(2, 0, 0, 5, 5)), marker(Abort, 2,
+		0, 10), marker(Abort, 1, 0, 11)} {
 		all.Append(b, 0)
 	}
 	if got := all.Commit(12); !slices.Equal(got, want[:2]) {

@@ -16,8 +16,8 @@ var ErrNewerFormat = errors.New("producer state written by a newer release")
 // Our sidecar, version 1, all numbers big-endian:
 //
 //	0       8         10     12    16    24          32          36        40
-//	| magic | version | zero | crc | end | committed | producers | pending | entries | pending batches |
-//	| 8 B   | u16     | u16  | u32 | i64 | i64       | u32       | u32     |
+//	| magic | version | zero | crc | end | committed | producers | pending | entries, pending
+//	| 8 B   | u16     | u16  | u32 | i64 | i64       | u32       | u32     | batches
 //
 // The CRC (CRC32C) covers everything from byte 16 on. end is the log end offset the state belongs
 // to, committed the high watermark.
@@ -33,9 +33,13 @@ var ErrNewerFormat = errors.New("producer state written by a newer release")
 // active is the broker's clock when the producer last wrote. Pending batches follow, in offset
 // order; applied to the entries they give the tip:
 //
-//	0            8       10              14            22      26              34       38                  42       50
-//	| producer   | epoch | base sequence | base offset | delta | max timestamp | flags  | coordinator epoch | active |
-//	| i64        | i16   | i32           | i64         | i32   | i64           | u32    | i32               | i64    |
+//	0          8       10              14            22      26              34
+//	| producer | epoch | base sequence | base offset | delta | max timestamp | ...
+//	| i64      | i16   | i32           | i64         | i32   | i64           |
+//
+//	    34      38                  42       50
+//	... | flags | coordinator epoch | active |
+//	    | u32   | i32               | i64    |
 //
 // flags: bit 0 transactional, bits 1 and 2 the Marker.
 const (
@@ -194,8 +198,10 @@ func (s *State) loadEntry(d *decoder, limit kafkaproto.Offset) error {
 	v := view{epoch: kafkaproto.ProducerEpoch(d.i16()), coordEp: d.i32(), timestamp: d.i64()}
 	e := &entry{active: d.i64()}
 	v.txnFirst, v.n = d.offset(), d.u8()
-	if _, twice := s.producers[id]; twice || id < 0 || v.n > Retained || v.txnFirst < -1 || v.txnFirst >= limit {
-		return kafkaproto.Corruptf("producer %d with %d batches and a transaction from %d", id, v.n, v.txnFirst)
+	if _, twice := s.producers[id]; twice || id < 0 || v.n > Retained || v.txnFirst < -1 ||
+		v.txnFirst >= limit {
+		return kafkaproto.Corruptf("producer %d with %d batches and a transaction from %d", id, v.n,
+			v.txnFirst)
 	}
 	if !d.has(int(v.n) * batchBytes) {
 		return kafkaproto.Corruptf("producer state ends within producer %d", id)
@@ -216,7 +222,8 @@ func (s *State) loadEntry(d *decoder, limit kafkaproto.Offset) error {
 
 // plausible reports whether the batch lies in [from, limit).
 func (r retained) plausible(from, limit kafkaproto.Offset) bool {
-	return r.lastSeq >= -1 && r.delta >= 0 && r.lastOffset < limit && r.lastOffset-kafkaproto.Offset(r.delta) >= from
+	return r.lastSeq >= -1 && r.delta >= 0 && r.lastOffset < limit &&
+		r.lastOffset-kafkaproto.Offset(r.delta) >= from
 }
 
 // openLoaded finds the transactions that the entries leave open.
@@ -252,7 +259,8 @@ func (s *State) loadPending(d *decoder, end kafkaproto.Offset) error {
 	b.Transactional, b.Marker = flags&1 != 0, Marker(flags>>1)
 	b.CoordinatorEpoch = d.i32()
 	active := d.i64()
-	if b.Producer < 0 || flags < 0 || flags>>1 > int32(Commit) || b.BaseSequence < -1 || b.LastOffsetDelta < 0 ||
+	if b.Producer < 0 || flags < 0 || flags>>1 > int32(Commit) ||
+		b.BaseSequence < -1 || b.LastOffsetDelta < 0 ||
 		b.BaseOffset < s.end || b.BaseOffset > math.MaxInt64-math.MaxInt32-1 ||
 		b.LastOffset() < s.committed || b.LastOffset() >= end {
 		return kafkaproto.Corruptf("pending batch %+v in a state from %d to %d", b, s.committed, end)

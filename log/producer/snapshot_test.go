@@ -63,7 +63,8 @@ func TestSidecarDamage(t *testing.T) {
 	for i := range good {
 		b := bytes.Clone(good)
 		b[i] ^= 0x10
-		if _, _, err := Load(b, Options{}); !kafkaproto.IsCorrupt(err) && !errors.Is(err, ErrNewerFormat) {
+		if _, _, err := Load(b, Options{}); !kafkaproto.IsCorrupt(err) && !errors.Is(err,
+			ErrNewerFormat) {
 			t.Fatalf("byte %d flipped: %v", i, err)
 		}
 		if _, _, err := Load(good[:i], Options{}); !kafkaproto.IsCorrupt(err) {
@@ -72,8 +73,19 @@ func TestSidecarDamage(t *testing.T) {
 	}
 	newer := bytes.Clone(good)
 	newer[9]++
-	if _, _, err := Load(newer, Options{}); !errors.Is(err, ErrNewerFormat) || kafkaproto.IsCorrupt(err) {
+	if _, _, err := Load(newer, Options{}); !errors.Is(err, ErrNewerFormat) ||
+		kafkaproto.IsCorrupt(err) {
 		t.Fatalf("newer format: %v", err)
+	}
+}
+
+// TestSidecarOverlap: a pending batch that begins below what is committed of its producer.
+func TestSidecarOverlap(t *testing.T) {
+	s := appended(data(1, 0, 0, 0, 10), data(1, 0, 10, 10, 10))
+	s.Commit(10)
+	s.pending[s.head].b.BaseOffset = 5
+	if _, _, err := Load(s.Snapshot(20), Options{}); !kafkaproto.IsCorrupt(err) {
+		t.Fatalf("got %v", err)
 	}
 }
 
@@ -82,10 +94,13 @@ func TestSidecarFrozen(t *testing.T) {
 	s.Append(txn(data(7, 2, 5, 10, 3)), 0x99)
 	s.Commit(13)
 	s.Append(marker(Abort, 7, 2, 13), 0xaa)
-	const want = "534c554943455053" + "0001" + "0000" + "CRC" + "000000000000000e" + "000000000000000d" + "00000001" + "00000001" +
-		"0000000000000007" + "0002" + "ffffffff" + "00000000000f424a" + "00000000000000aa" + "000000000000000a" + "01" +
+	const want = "534c554943455053" + "0001" + "0000" + "CRC" + "000000000000000e" +
+		"000000000000000d" + "00000001" + "00000001" +
+		"0000000000000007" + "0002" + "ffffffff" + "00000000000f424a" + "00000000000000aa" +
+		"000000000000000a" + "01" +
 		"00000007" + "00000002" + "000000000000000c" + "00000000000f424a" +
-		"0000000000000007" + "0002" + "ffffffff" + "000000000000000d" + "00000000" + "00000000001e848d" + "00000003" + "00000003" + "00000000000000aa"
+		"0000000000000007" + "0002" + "ffffffff" + "000000000000000d" + "00000000" +
+		"00000000001e848d" + "00000003" + "00000003" + "00000000000000aa"
 	got := hex.EncodeToString(s.Snapshot(14))
 	if want := strings.Replace(want, "CRC", got[24:32], 1); got != want {
 		t.Fatalf("format 1 changed:\n got %s\nwant %s", got, want)
@@ -110,9 +125,12 @@ func TestKafkaSnapshot(t *testing.T) {
 	s.Append(marker(Commit, 3, 4, 16), 0)
 	got := hex.EncodeToString(s.WriteKafkaSnapshot())
 	const want = "0001" + "CRC" + "00000003" +
-		"0000000000000001" + "0000" + "0000000e" + "000000000000000e" + "00000004" + "00000000000f424a" + "ffffffff" + "ffffffffffffffff" +
-		"0000000000000002" + "0003" + "00000000" + "000000000000000f" + "00000000" + "00000000000f424f" + "ffffffff" + "000000000000000f" +
-		"0000000000000003" + "0004" + "ffffffff" + "ffffffffffffffff" + "00000000" + "00000000001e8490" + "00000003" + "ffffffffffffffff"
+		"0000000000000001" + "0000" + "0000000e" + "000000000000000e" + "00000004" +
+		"00000000000f424a" + "ffffffff" + "ffffffffffffffff" +
+		"0000000000000002" + "0003" + "00000000" + "000000000000000f" + "00000000" +
+		"00000000000f424f" + "ffffffff" + "000000000000000f" +
+		"0000000000000003" + "0004" + "ffffffff" + "ffffffffffffffff" + "00000000" +
+		"00000000001e8490" + "00000003" + "ffffffffffffffff"
 	if want := strings.Replace(want, "CRC", got[4:12], 1); got != want {
 		t.Fatalf("\n got %s\nwant %s", got, want)
 	}
@@ -128,7 +146,8 @@ func TestKafkaSnapshot(t *testing.T) {
 		t.Errorf("last stable offset %d", again.LastStable(17))
 	}
 	expect(t, again, data(1, 0, 15, 0, 1), CheckOptions{}, nil)
-	if v := expect(t, again, data(1, 0, 10, 0, 5), CheckOptions{}, nil); v.Kind != Duplicate || v.BaseOffset != 10 {
+	if v := expect(t, again, data(1, 0, 10, 0, 5), CheckOptions{}, nil); v.Kind != Duplicate ||
+		v.BaseOffset != 10 {
 		t.Errorf("retry of the newest batch: %+v", v)
 	}
 	again.Append(marker(Commit, 2, 3, 17), 0)
@@ -138,7 +157,8 @@ func TestKafkaSnapshot(t *testing.T) {
 	for i := range b {
 		x := bytes.Clone(b)
 		x[i] ^= 0x10
-		if _, err := ReadKafkaSnapshot(x, 17, Options{}); !kafkaproto.IsCorrupt(err) && !errors.Is(err, ErrNewerFormat) {
+		if _, err := ReadKafkaSnapshot(x, 17, Options{}); !kafkaproto.IsCorrupt(err) &&
+			!errors.Is(err, ErrNewerFormat) {
 			t.Fatalf("byte %d flipped: %v", i, err)
 		}
 		if _, err := ReadKafkaSnapshot(b[:i], 17, Options{}); !kafkaproto.IsCorrupt(err) {

@@ -264,7 +264,8 @@ func (s *State) Append(b Batch, nowMs int64) {
 
 func (s *State) appendData(v *view, b Batch) {
 	v.setEpoch(b.Epoch)
-	v.push(retained{lastSeq: b.LastSequence(), delta: b.LastOffsetDelta, lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp})
+	v.push(retained{lastSeq: b.LastSequence(), delta: b.LastOffsetDelta,
+		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp})
 	v.timestamp = b.MaxTimestamp
 	if b.Transactional && v.txnFirst < 0 {
 		v.txnFirst = b.BaseOffset
