@@ -136,10 +136,7 @@ func (p *pass) keepLast() {
 func (p *pass) abortedTxns() ([]segment.AbortedTxn, error) {
 	var out []segment.AbortedTxn
 	for _, seg := range *p.log.segs.Load() {
-		list, err := seg.Aborted()
-		if kafkaproto.IsCorrupt(err) {
-			list, err = p.log.rebuildAborted(seg)
-		}
+		list, err := p.log.abortedIn(seg)
 		if err != nil {
 			return nil, err
 		}

@@ -92,13 +92,13 @@ type Log struct {
 
 func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *Log {
 	l := &Log{store: s, id: id, tp: tp, dir: path.Join(s.o.Dir, tp.String())}
+	l.prod.state = producer.New(producer.Options{})
 	l.SetConfig(Config{})
 	l.segs.Store(new([]*segment.Segment))
 	l.epochs.Store(new([]segment.EpochStart))
 	l.openTxn.Store(math.MaxInt64)
 	l.lastAborted.Store(-1)
 	l.sidecarAt.Store(-1)
-	l.prod.state = producer.New(producer.Options{})
 	l.mu.rolledMs = make(map[*segment.Segment]int64)
 	return l
 }
@@ -144,6 +144,9 @@ func (l *Log) Config() Config { return *l.config.Load() }
 func (l *Log) SetConfig(c Config) {
 	c = c.withDefaults()
 	l.config.Store(&c)
+	l.prod.Lock()
+	defer l.prod.Unlock()
+	l.prod.state.SetExpiration(c.ProducerExpiry.Milliseconds())
 }
 
 // Observe sets the observer, once, before the first append. It is called without locks, from the

@@ -116,10 +116,7 @@ func (l *Log) Aborted(from, to kafkaproto.Offset) ([]AbortedTxn, error) {
 	segs := *l.segs.Load()
 	var out []AbortedTxn
 	for i := max(segmentAt(segs, from), 0); i < len(segs); i++ {
-		list, err := segs[i].Aborted()
-		if kafkaproto.IsCorrupt(err) {
-			list, err = l.rebuildAborted(segs[i])
-		}
+		list, err := l.abortedIn(segs[i])
 		if errors.Is(err, segment.ErrGone) {
 			return l.Aborted(max(from, l.StartOffset()), to)
 		}

@@ -215,11 +215,34 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 			return err
 		}
 	}
+	if err := r.aborted(from); err != nil {
+		return err
+	}
+	l.publishTxnLocked()
+	return nil
+}
+
+// aborted makes those lists of aborted transactions again that are damaged, or that do not reach to
+// the offset from which the producer state was replayed.
+func (r *logRecovery) aborted(from kafkaproto.Offset) error {
+	l := r.l
+	var lost []*segment.Segment
+	for _, seg := range r.segs {
+		to, recovered := r.txnsTo[seg]
+		_, err := seg.Aborted()
+		switch {
+		case kafkaproto.IsCorrupt(err), recovered && to < min(seg.NextOffset(), from),
+			slices.Contains(r.swapped, seg.BaseOffset()):
+			lost = append(lost, seg)
+		case err != nil:
+			return err
+		}
+	}
+	if err := l.rebuildAborted(lost...); err != nil {
+		return err
+	}
 	for _, seg := range r.segs {
 		list, err := seg.Aborted()
-		if kafkaproto.IsCorrupt(err) || slices.Contains(r.swapped, seg.BaseOffset()) {
-			list, err = l.rebuildAborted(seg)
-		}
 		if err != nil {
 			return err
 		}
@@ -227,7 +250,6 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 			l.lastAborted.Store(int64(list[n-1].LastOffset))
 		}
 	}
-	l.publishTxnLocked()
 	return nil
 }
 
@@ -297,8 +319,7 @@ func (l *Log) restoreAborted(a segment.AbortedTxn) error {
 	}
 	list, err := seg.Aborted()
 	if kafkaproto.IsCorrupt(err) {
-		_, err = l.rebuildAborted(seg)
-		return err
+		return l.rebuildAborted(seg)
 	}
 	if n := len(list); err != nil || n > 0 && list[n-1].LastOffset >= a.LastOffset {
 		return err
@@ -306,22 +327,43 @@ func (l *Log) restoreAborted(a segment.AbortedTxn) error {
 	return seg.SetAborted(append(list, a))
 }
 
-// rebuildAborted makes a damaged list again, from the batches of the whole log.
-func (l *Log) rebuildAborted(seg *segment.Segment) ([]segment.AbortedTxn, error) {
+// rebuildAborted makes lists again that are damaged, from the batches of the whole log.
+func (l *Log) rebuildAborted(segs ...*segment.Segment) error {
+	if len(segs) == 0 {
+		return nil
+	}
 	l.prod.Lock()
 	defer l.prod.Unlock()
-	l.store.log.Warn("list of aborted transactions is damaged; making it again from the log",
-		"partition", l.tp.String(), "segment", int64(seg.BaseOffset()))
-	hw := min(l.HighWatermark(), seg.NextOffset())
+	l.store.log.Warn("lists of aborted transactions are damaged; making them again from the log",
+		"partition", l.tp.String(), "segments", len(segs))
+	hw := l.HighWatermark()
 	state := producer.New(producer.Options{MaxProducers: math.MaxInt32})
 	if err := replayProducers(*l.segs.Load(), state, l.StartOffset(), hw, l.store.nowMs()); err != nil {
-		return nil, err
+		return err
 	}
-	var list []segment.AbortedTxn
-	for _, c := range state.Commit(hw) {
-		if c.Aborted && c.LastOffset >= seg.BaseOffset() {
-			list = append(list, abortedEntry(c))
+	done := state.Commit(hw)
+	for _, seg := range segs {
+		var list []segment.AbortedTxn
+		for _, c := range done {
+			if c.Aborted && c.LastOffset >= seg.BaseOffset() && c.LastOffset < seg.NextOffset() {
+				list = append(list, abortedEntry(c))
+			}
+		}
+		if err := seg.SetAborted(list); err != nil {
+			return err
 		}
 	}
-	return list, seg.SetAborted(list)
+	return nil
+}
+
+// abortedIn gives the list of a segment, made again when it is damaged.
+func (l *Log) abortedIn(seg *segment.Segment) ([]segment.AbortedTxn, error) {
+	list, err := seg.Aborted()
+	if kafkaproto.IsCorrupt(err) {
+		if err := l.rebuildAborted(seg); err != nil {
+			return nil, err
+		}
+		return seg.Aborted()
+	}
+	return list, err
 }

@@ -30,6 +30,8 @@ type logRecovery struct {
 	changed bool // the disk was changed
 	recs    []journal.Record
 	swapped []kafkaproto.Offset // segments that finishSwaps put in place
+	// txnsTo is how far the lists of aborted transactions go of segments that were recovered.
+	txnsTo map[*segment.Segment]kafkaproto.Offset
 }
 
 // run recovers the log. A corruption error takes it offline and leaves its files as they are.
@@ -44,6 +46,7 @@ func (r *logRecovery) run() error {
 }
 
 func (r *logRecovery) recover() error {
+	r.txnsTo = make(map[*segment.Segment]kafkaproto.Offset)
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -205,10 +208,14 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 				return false, err
 			}
 		}
-		rec, err := seg.Recover(segment.Recovery{From: from, BaseIndex: base, Index: r.nextIndex, Check: r.check(seg)})
+		check := r.check(seg)
+		how := segment.Recovery{From: from, BaseIndex: base, Index: r.nextIndex, CheckHeader: check}
+		how.Check = func(b batch.Batch, pos int64) error { return check(b.Header(), pos) }
+		rec, err := seg.Recover(how)
 		if err != nil {
 			return false, err
 		}
+		r.txnsTo[seg] = rec.TxnsTo
 		if rec.End < rec.FileSize {
 			if err := r.cut(i, rec); err != nil {
 				return false, err
@@ -311,23 +318,27 @@ func (r *logRecovery) epochAt(off kafkaproto.Offset) kafkaproto.LeaderEpoch {
 	return kafkaproto.LeaderEpoch(sides[i-1].Term) // every side entry carries the term in force
 }
 
-// check gives the checks for batches above the mark: dense offsets and the term in force. What the
-// batch's own CRC covers has been verified.
-func (r *logRecovery) check(seg *segment.Segment) func(b batch.Batch, pos int64) error {
-	next := kafkaproto.Offset(-1)
-	return func(b batch.Batch, pos int64) error {
-		switch {
-		case pos == 0 && b.BaseOffset() != seg.BaseOffset() && !r.o.lost:
-			return kafkaproto.Corruptf("first batch of segment %d has offset %d", seg.BaseOffset(), b.BaseOffset())
-		case next >= 0 && b.BaseOffset() != next && !r.o.lost:
-			return kafkaproto.Corruptf("batch at %d has offset %d, expected %d", pos, b.BaseOffset(), next)
-		case r.o.lost && b.LeaderEpoch() < r.epoch:
-			return kafkaproto.Corruptf("batch at %d has leader epoch %d after %d", pos, b.LeaderEpoch(), r.epoch)
-		case !r.o.lost && b.LeaderEpoch() != r.epochAt(b.BaseOffset()):
-			return kafkaproto.Corruptf("batch at %d has leader epoch %d, %d was in force",
-				pos, b.LeaderEpoch(), r.epochAt(b.BaseOffset()))
+// check gives the checks for the batches of a segment that are not known from its indexes: dense
+// offsets and the term in force. Below the window compaction has been, and the terms are not known.
+// What a batch's own CRC covers is verified above the mark.
+func (r *logRecovery) check(seg *segment.Segment) func(h batch.Header, pos int64) error {
+	next := seg.BaseOffset()
+	old := r.o.lost || seg.BaseOffset() < r.g.Window.FirstOffset
+	first := true
+	return func(h batch.Header, pos int64) error {
+		dense := h.BaseOffset == next || first && pos > 0
+		switch epoch := r.epochAt(h.BaseOffset); {
+		case !old && !dense:
+			return kafkaproto.Corruptf("batch at %d has offset %d, expected %d", pos, h.BaseOffset, next)
+		case !old && h.LeaderEpoch != epoch:
+			return kafkaproto.Corruptf("batch at %d has leader epoch %d, %d was in force", pos, h.LeaderEpoch, epoch)
+		case old && h.LeaderEpoch < r.epoch:
+			return kafkaproto.Corruptf("batch at %d has leader epoch %d after %d", pos, h.LeaderEpoch, r.epoch)
 		}
-		next, r.epoch = b.NextOffset(), max(r.epoch, b.LeaderEpoch())
+		next, first = h.NextOffset(), false
+		if old {
+			r.epoch = max(r.epoch, h.LeaderEpoch)
+		}
 		return nil
 	}
 }
