@@ -21,6 +21,10 @@ type unverified struct {
 	// and goes with the last block.
 	sums atomic.Pointer[[]index.Sum]
 	load sync.Mutex
+	// open is the CRC of the block without a sum that ends at until, when that is known: the one that
+	// the summary keeps for a block that is not complete.
+	open      uint32
+	openKnown bool
 }
 
 // newUnverified is nil when there is nothing to verify. sums is nil when they are to be loaded.
@@ -65,7 +69,11 @@ func (b *builder) unverified(until int64) *unverified {
 	if sums == nil {
 		sums = []index.Sum{}
 	}
-	return newUnverified(until, b.blocks(until), sums)
+	u := newUnverified(until, b.blocks(until), sums)
+	if u != nil && until == b.size {
+		u.open, u.openKnown = b.blockCRC, true
+	}
+	return u
 }
 
 // verify reads those blocks in [pos, end) that were not verified yet. Damage is a corruption error.
@@ -81,6 +89,9 @@ func (s *Segment) verify(f vfs.File, pos, end int64) error {
 	i := sort.Search(len(sums), func(i int) bool { return int64(sums[i].End) > pos })
 	for end = min(end, u.until); pos < end; i++ {
 		b := blockAt(sums, i, u.until)
+		if !b.summed && u.openKnown {
+			b.crc, b.summed = u.open, true
+		}
 		if !u.verified(i) {
 			if err := s.verifyBlock(f, b); err != nil {
 				return err
