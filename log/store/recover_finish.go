@@ -196,6 +196,9 @@ func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segm
 func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	l := r.l
 	state, from, err := l.loadProducers(start, r.end)
+	if err == nil && from == start && r.o.lost {
+		state, from, err = l.importProducers(state, start, r.end)
+	}
 	if err != nil {
 		return err
 	}

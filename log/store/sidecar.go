@@ -155,6 +155,30 @@ func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafk
 	return producer.New(o), start, nil
 }
 
+// importProducers takes Kafka's newest snapshot where we have no sidecar of our own: a compacted log
+// does not give its sequences again.
+func (l *Log) importProducers(state *producer.State, start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset, error) {
+	ends, err := l.listSidecars(snapshotExt)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := len(ends) - 1; i >= 0; i-- {
+		if ends[i] > end || ends[i] < start {
+			continue
+		}
+		name := path.Join(l.dir, sidecarName(ends[i], snapshotExt))
+		b, err := vfs.ReadFile(l.store.fs, name, maxSidecar)
+		if err != nil {
+			return nil, 0, err
+		}
+		o := producer.Options{ExpirationMs: l.config.Load().ProducerExpiry.Milliseconds()}
+		if imported, err := producer.ReadKafkaSnapshot(b, ends[i], o); err == nil {
+			return imported, ends[i], nil
+		}
+	}
+	return state, start, nil
+}
+
 // writeEpochs writes leader-epoch-checkpoint, for Kafka's tools and for epochs below the journal's
 // window. The caller holds dirMu.
 func (l *Log) writeEpochs() {

@@ -36,6 +36,7 @@ type Options struct {
 	// RetentionInterval is log.retention.check.interval.ms; 0 means 5 minutes.
 	RetentionInterval time.Duration
 	Cleaner           CleanerOptions
+	Scrub             ScrubOptions
 	// Random is the source of directory names; nil means crypto/rand.
 	Random io.Reader
 	// OnFailed is told once that the whole directory has stopped (a sync failed, ruling 6).
@@ -51,6 +52,14 @@ type CleanerOptions struct {
 	BytesPerSec int64
 	// DedupeBytes is the memory of the map from key to newest offset; 0 means 128 MiB.
 	DedupeBytes int
+}
+
+// ScrubOptions say how sealed segments are read through for damage at rest.
+type ScrubOptions struct {
+	// Interval is the rest between two rounds, and before the first; 0: no scrubbing.
+	Interval time.Duration
+	// BytesPerSec bounds the reads; 0 means no bound.
+	BytesPerSec int64
 }
 
 // ErrClosed is the answer of a store, or a log, that was closed or deleted.
@@ -69,6 +78,7 @@ type Store struct {
 	committer *committer
 	janitor   *janitor
 	cleaner   *cleaner
+	scrubber  *scrubber
 	space     space
 	failed    atomic.Pointer[error]
 
@@ -116,6 +126,7 @@ func Open(o Options) (*Store, error) {
 	s.mu.logs = make(map[kafkaproto.PartitionID]*Log)
 	s.mu.names = make(map[kafkaproto.TopicPartition]*Log)
 	s.committer, s.janitor, s.cleaner = newCommitter(s), newJanitor(s), newCleaner(s)
+	s.scrubber = newScrubber(s)
 	if err := s.open(); err != nil {
 		s.closeFiles()
 		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
@@ -123,6 +134,7 @@ func Open(o Options) (*Store, error) {
 	s.committer.start()
 	s.janitor.start()
 	s.cleaner.start()
+	s.scrubber.start()
 	return s, nil
 }
 
@@ -361,6 +373,7 @@ func (s *Store) Close() error {
 	s.mu.closed = true
 	s.mu.Unlock()
 	s.cleaner.close()
+	s.scrubber.close()
 	s.janitor.close()
 	s.committer.close()
 	err := s.Err()
