@@ -41,6 +41,11 @@ func (s *Store) recover() error {
 	if err := checkFormat(s.fs, s.o.Dir, len(dirs.logs) > 0); err != nil {
 		return err
 	}
+	for _, dir := range dirs.half {
+		if err := s.fs.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
 	o, err := s.openJournal(len(dirs.logs) > 0)
 	if err != nil {
 		return err
@@ -79,6 +84,7 @@ func (s *Store) recover() error {
 type dirList struct {
 	logs []logDir
 	gone []string // of deleted logs
+	half []string // paths of directories whose making was interrupted
 	// unreadable: a partition's directory does not say whose it is.
 	unreadable bool
 }
@@ -115,9 +121,7 @@ func (s *Store) listDirs() (dirList, error) {
 			return d, listErr
 		}
 		if empty { // a crash while it was made
-			if err := s.fs.RemoveAll(dir); err != nil {
-				return d, err
-			}
+			d.half = append(d.half, dir)
 			continue
 		}
 		d.unreadable = true
