@@ -224,12 +224,12 @@ func (m *Machine) applyGroup(id string, v *groupValue) {
 	g.generation, g.protoType, g.proto, g.since = v.Generation, v.ProtocolType, v.Protocol, v.Since
 	g.initial = false
 	m.timersOff(g)
-	keep := make(map[string]bool, len(v.Members))
+	place := make(map[string]int, len(v.Members))
 	for i := range v.Members {
-		keep[v.Members[i].ID] = true
+		place[v.Members[i].ID] = i
 	}
 	for _, mb := range slices.Clone(g.members) {
-		if !keep[mb.id] {
+		if _, ok := place[mb.id]; !ok {
 			m.timers.cancel(&mb.session)
 			g.remove(mb)
 		}
@@ -237,6 +237,7 @@ func (m *Machine) applyGroup(id string, v *groupValue) {
 	for i := range v.Members {
 		m.applyMember(g, &v.Members[i])
 	}
+	slices.SortFunc(g.members, func(a, b *member) int { return place[a.id] - place[b.id] })
 	g.leader = v.Leader
 	g.state = Stable
 	if len(g.members) == 0 {
