@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/log/producer"
 	"github.com/sluicelog/sluice/log/vfs"
 )
 
@@ -31,6 +33,9 @@ type compacted struct {
 	l    *Log
 	all  []rec
 	keys int
+	key  string        // what keys begin with; "k" when empty
+	sent []batch.Batch // the idempotent producer's batches, as they were appended
+	seq  int32
 }
 
 var compactConfig = Config{
@@ -50,11 +55,11 @@ func (c *compacted) write(n int) {
 		if c.rng.IntN(2) == 0 {
 			codec = batch.None
 		}
-		b := batch.NewBuilder(batch.BuilderOptions{Codec: codec})
+		b := batch.NewBuilder(batch.BuilderOptions{Codec: codec, Producer: &batch.Producer{ID: 3, BaseSequence: c.seq}})
 		ts := clock.Millis(c.clk.Now())
 		for range 1 + c.rng.IntN(5) {
 			r := rec{
-				off: kafkaproto.Offset(len(c.all)), ts: ts, key: fmt.Sprint("k", c.rng.IntN(c.keys)),
+				off: kafkaproto.Offset(len(c.all)), ts: ts, key: fmt.Sprint("k", c.key, c.rng.IntN(c.keys)),
 				val: fmt.Sprint("v", len(c.all)), null: c.rng.IntN(6) == 0,
 			}
 			if r.null {
@@ -67,7 +72,9 @@ func (c *compacted) write(n int) {
 			b.Add(batch.Record{Timestamp: ts, Key: []byte(r.key), Value: val})
 			c.all = append(c.all, r)
 		}
-		appendTo(c.t, c.l, must(b.Build()))
+		sent := must(b.Build())
+		appendTo(c.t, c.l, sent)
+		c.sent, c.seq = append(c.sent, sent), c.seq+sent.Count()
 		c.clk.Advance(time.Millisecond)
 	}
 	commitAll(c.t, c.l)
@@ -123,6 +130,12 @@ func (c *compacted) check(cleaned kafkaproto.Offset, gone bool) {
 }
 
 func TestCompaction(t *testing.T) {
+	total := 0
+	defer func() {
+		if total == 0 {
+			t.Error("no run had a tombstone to lose")
+		}
+	}()
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			fsys := vfs.Memory()
@@ -139,21 +152,41 @@ func TestCompaction(t *testing.T) {
 				closeStore(t, c.s)
 				c.open(fsys)
 				c.check(cleaned, false)
+				c.retries()
 				checkIndexes(t, c.l)
 			}
 			// Tombstones go once they have been seen for delete.retention.ms.
-			c.clk.Advance(2 * time.Hour)
-			c.write(20)
-			if !c.s.cleaner.cleanFilthiest() {
-				t.Fatal("nothing was cleaned")
-			}
-			old := c.s.cleaner.from[c.l.tp]
-			_ = old
-			for _, r := range readAll(t, c.l, 0) {
-				if r.null && r.ts < clock.Millis(testStart)+1000 {
-					t.Fatalf("tombstone %+v is still there", r)
+			clean := func() {
+				t.Helper()
+				if !c.s.cleaner.cleanFilthiest() {
+					t.Fatal("nothing was cleaned")
 				}
 			}
+			c.key = "other"
+			c.write(20)
+			clean()
+			tombstones := func() (n int) {
+				for _, r := range readAll(t, c.l, 0) {
+					if r.null && !strings.HasPrefix(r.key, "kother") {
+						n++
+					}
+				}
+				return n
+			}
+			before := tombstones()
+			c.clk.Advance(59 * time.Minute)
+			c.write(20)
+			clean()
+			if n := tombstones(); n != before {
+				t.Fatalf("%d tombstones of %d are left before their horizon", n, before)
+			}
+			c.clk.Advance(2 * time.Minute)
+			c.write(20)
+			clean()
+			if n := tombstones(); n != 0 {
+				t.Fatalf("%d tombstones of %d are left", n, before)
+			}
+			total += before
 			closeStore(t, c.s)
 		})
 	}
@@ -281,6 +314,7 @@ func compactionCrash(t *testing.T, kind vfs.CrashKind, op int) (hit bool) {
 		t.Fatalf("kind %d op %d: log ends at %d, want %d", kind, op, end, len(c.all))
 	}
 	c.newestThere()
+	c.retries()
 	checkIndexes(t, c.l)
 	c.write(4)
 	for c.s.cleaner.cleanFilthiest() {
@@ -288,6 +322,18 @@ func compactionCrash(t *testing.T, kind vfs.CrashKind, op int) (hit bool) {
 	c.check(c.s.cleaner.from[c.l.tp], false)
 	closeStore(t, c.s)
 	return hit
+}
+
+// retries checks that the producer's last batches are known, whatever has become of them.
+func (c *compacted) retries() {
+	c.t.Helper()
+	for _, b := range c.sent[len(c.sent)-producer.Retained:] {
+		want := b.BaseOffset()
+		a, err := c.l.Append(append(batch.Batch(nil), b...), AppendOptions{})
+		if err != nil || !a.Duplicate || a.BaseOffset != want {
+			c.t.Fatalf("retry of the batch at %d: %+v %v", want, a, err)
+		}
+	}
 }
 
 // newestThere checks that the newest record of each key is there, and nothing that was not written.

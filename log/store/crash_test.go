@@ -139,9 +139,9 @@ func (r *crashRun) crash(kind vfs.CrashKind, what string) {
 }
 
 func TestCrash(t *testing.T) {
-	seeds := 150
+	seeds := 40
 	if testing.Short() {
-		seeds = 20
+		seeds = 10
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {

@@ -317,6 +317,8 @@ func TestCompactTransactions(t *testing.T) {
 		commitAll(t, l)
 		settle(s)
 	}
+	appendTo(t, l, produced(8, 0, false, "y", "x2")) // what the aborted records must not supersede
+	seq[8] = 2
 	data(1, "x")
 	data(2, "y")
 	mark(t, l, batch.Commit, 1)
@@ -350,6 +352,13 @@ func TestCompactTransactions(t *testing.T) {
 	if r, m := count(); r != 1 || m != 3 {
 		t.Fatalf("%d transactional batches, %d markers after the first pass; want 1 and 3", r, m)
 	}
+	kept := map[string]bool{}
+	for _, r := range readAll(t, l, 0) {
+		kept[r.val] = true
+	}
+	if !kept["y"] || !kept["x2"] || !kept["x"] {
+		t.Fatalf("kept %v", kept)
+	}
 	if got, err := l.Aborted(0, l.EndOffset()); err != nil || len(got) != 2 {
 		t.Fatalf("aborted %v %v", got, err)
 	}
@@ -372,10 +381,10 @@ func TestCompactTransactions(t *testing.T) {
 	defer func() { closeStore(t, s) }()
 	l = openLog(t, s, 1, cfg)
 	for pid, next := range seq {
-		if _, err := l.Append(produced(pid, next+1, pid != 9, "gap"), AppendOptions{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
+		if _, err := l.Append(produced(pid, next+1, pid < 8, "gap"), AppendOptions{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
 			t.Errorf("producer %d: a gap was not seen: %v", pid, err)
 		}
-		if a := appendTo(t, l, produced(pid, next, pid != 9, "next")); a.Duplicate {
+		if a := appendTo(t, l, produced(pid, next, pid < 8, "next")); a.Duplicate {
 			t.Errorf("producer %d: %+v", pid, a)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if err := checkFormat(s.fs, s.o.Dir, len(dirs.logs) > 0); err != nil {
+	if err := checkFormat(s.fs, s.o.Dir, len(dirs.logs)+len(dirs.half) > 0 || dirs.unreadable); err != nil {
 		return err
 	}
 	for _, dir := range dirs.half {
