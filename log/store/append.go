@@ -111,7 +111,9 @@ func (l *Log) appendLocked(b batch.Batch, o *AppendOptions) (a Appended, rolled 
 		return a, rolled, err
 	}
 	m.lastIndex++
-	m.appendedMs = o.NowMs
+	if m.appendedMs = o.NowMs; end == m.active.BaseOffset() {
+		m.createdMs = o.NowMs // an empty segment has no age
+	}
 	if idempotent {
 		p.BaseOffset = end
 		l.prod.Lock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -28,6 +29,9 @@ type cleaner struct {
 	done chan struct{}
 	pace pacer
 	from map[kafkaproto.TopicPartition]kafkaproto.Offset // first dirty offset
+
+	mu   sync.Mutex
+	gone []kafkaproto.TopicPartition // deleted since the last round
 }
 
 // cleanState is what the cleaner knows of one log. Only its goroutine uses it.
@@ -94,6 +98,7 @@ func (c *cleaner) cleanFilthiest() bool {
 	if c.from == nil {
 		c.from = readCleanerCheckpoint(c.s)
 	}
+	c.dropGone()
 	var best *job
 	for _, l := range c.s.Logs() {
 		j, due := c.look(l)
@@ -116,6 +121,27 @@ func (c *cleaner) cleanFilthiest() bool {
 	c.from[best.log.tp] = end
 	c.writeCheckpoint()
 	return true
+}
+
+// forget drops what is known of a deleted log, so that a new one of its name begins at its start.
+func (c *cleaner) forget(tp kafkaproto.TopicPartition) {
+	c.mu.Lock()
+	c.gone = append(c.gone, tp)
+	c.mu.Unlock()
+}
+
+func (c *cleaner) dropGone() {
+	c.mu.Lock()
+	gone := c.gone
+	c.gone = nil
+	c.mu.Unlock()
+	known := len(c.from)
+	for _, tp := range gone {
+		delete(c.from, tp)
+	}
+	if len(c.from) != known {
+		c.writeCheckpoint()
+	}
 }
 
 // failed sorts out why a pass ended early. The log is left alone until the next start, unless the

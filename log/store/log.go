@@ -145,12 +145,15 @@ func (l *Log) SetConfig(c Config) {
 	c = c.withDefaults()
 	l.config.Store(&c)
 	l.prod.Lock()
-	defer l.prod.Unlock()
 	l.prod.state.SetExpiration(c.ProducerExpiry.Milliseconds())
+	l.prod.Unlock()
+	if c.Strict && l.EndOffset() > l.SyncedOffset() {
+		l.store.committer.enqueue(l)
+	}
 }
 
 // Observe sets the observer, once, before the first append. It is called without locks, from the
-// committer, the janitor or a caller.
+// committer, the janitor or a caller, and must not wait for a sync: no Flush, no DeleteRecords.
 func (l *Log) Observe(fn func(Event)) { l.observer.Store(&fn) }
 
 func (l *Log) tell(ev Event) {

@@ -1,13 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path"
-	"sort"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,15 +162,12 @@ func (s *Store) Logs() []*Log {
 	for _, l := range s.mu.logs {
 		logs = append(logs, l)
 	}
-	sort.Slice(logs, func(i, j int) bool { return lessTP(logs[i].tp, logs[j].tp) })
+	slices.SortFunc(logs, func(a, b *Log) int { return compareTP(a.tp, b.tp) })
 	return logs
 }
 
-func lessTP(a, b kafkaproto.TopicPartition) bool {
-	if a.Topic != b.Topic {
-		return a.Topic < b.Topic
-	}
-	return a.Partition < b.Partition
+func compareTP(a, b kafkaproto.TopicPartition) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // OpenLog gives the log of a partition, recovered or made new. A log that recovery found damaged
@@ -227,6 +226,7 @@ func (s *Store) StartSolo(logs ...*Log) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
+	logs = distinct(logs)
 	if err := s.syncNewDirs(logs); err != nil {
 		return err
 	}
@@ -251,6 +251,13 @@ func (s *Store) StartSolo(logs ...*Log) error {
 		return fmt.Errorf("begin terms of %d logs: %w", len(begun), err)
 	}
 	return nil
+}
+
+// distinct drops repeated logs, and orders them by name: their locks are taken in that order.
+func distinct(logs []*Log) []*Log {
+	logs = slices.Clone(logs)
+	slices.SortFunc(logs, func(a, b *Log) int { return compareTP(a.tp, b.tp) })
+	return slices.Compact(logs)
 }
 
 // syncNewDirs makes the directories of new logs durable.
@@ -313,6 +320,7 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 	delete(s.mu.names, l.tp)
 	s.mu.Unlock()
 
+	s.cleaner.forget(l.tp)
 	l.shut(kafkaproto.Faultf(kerr.UnknownTopicOrPartition, "%s was deleted", l.tp))
 	gone, err := deletedDir(s.o.Random, s.o.Dir, l.tp)
 	if err != nil {
