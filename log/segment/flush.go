@@ -50,7 +50,7 @@ func (s *Segment) flushIndexes() error {
 	s.flush.Lock()
 	defer s.flush.Unlock()
 	s.mu.Lock()
-	if s.sealed.Load() || !s.ready.Load() {
+	if s.sealed.Load() || !s.ready.Load() || s.txnsLost { // a list that is lost must not be vouched for
 		s.mu.Unlock()
 		return nil
 	}
@@ -81,6 +81,10 @@ func (s *Segment) Seal() error {
 	if err != nil && !s.sealing {
 		s.mu.Unlock()
 		return s.errorf("seal: %w", err)
+	}
+	if s.txnsLost {
+		s.mu.Unlock()
+		return s.corruptf("seal: .txnindex was damaged, and SetAborted was not called")
 	}
 	s.sealing = true
 	s.w.addTime()

@@ -47,7 +47,8 @@ type Recovered struct {
 	// Walked is the number of bytes that the indexes had not covered.
 	Walked int64
 	// TxnsTo is how far .txnindex goes: aborted transactions with markers at or behind it must be
-	// added (AppendAborted; SetAborted of a sealed segment).
+	// added: AppendAborted, or SetAborted with the whole list of a sealed segment, whose indexes are
+	// not written before that.
 	TxnsTo kafkaproto.Offset
 }
 
@@ -290,6 +291,9 @@ func (s *Segment) finishRecovery(b *builder, from int64, out *Recovered) {
 	s.publish()
 	s.ready.Store(true)
 	if !done {
+		return
+	}
+	if out.TxnsTo < b.next { // a part of a list must not be vouched for: SetAborted writes the indexes
 		return
 	}
 	snap := s.snapshotLocked()

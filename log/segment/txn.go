@@ -55,6 +55,17 @@ func (s *Segment) SetAborted(txns []AbortedTxn) error {
 	if sum := s.summary.Load(); sum == nil {
 		s.txns = slices.Clone(txns)
 		s.flushed = flushed{} // the next flush writes all
+		if !s.sealed.Load() || !s.ready.Load() {
+			s.mu.Unlock()
+			return nil
+		}
+		snap := s.snapshotLocked()
+		s.mu.Unlock()
+		if err := s.sealWith(&snap); err != nil {
+			return s.errorf("write indexes: %w", err)
+		}
+		s.mu.Lock()
+		s.letGoLocked()
 		s.mu.Unlock()
 		return nil
 	}

@@ -56,7 +56,8 @@ func (l *Log) Append(b batch.Batch, o AppendOptions) (Appended, error) {
 	return a, nil
 }
 
-// writeFailed sorts out a failed write: a full disk may pass, anything else that the segment did not
+// writeFailed sorts out a failed write: a full disk may pass, anything else that the segment did
+// not
 // survive takes the log offline.
 func (l *Log) writeFailed(err error) error {
 	var k *kerr.Error
@@ -148,7 +149,8 @@ func (l *Log) mustRoll(b batch.Batch, last kafkaproto.Offset, nowMs int64) bool 
 		return last-active.BaseOffset() > math.MaxInt32
 	}
 	c := l.config.Load()
-	if size > int64(c.SegmentBytes)-int64(len(b)) || !active.Fits(last, len(b)) || active.IndexFull() {
+	if size > int64(c.SegmentBytes)-int64(len(b)) || !active.Fits(last, len(b)) ||
+		active.IndexFull() {
 		return true
 	}
 	age := c.rollAge().Milliseconds()
@@ -271,7 +273,10 @@ func (l *Log) addAborted(c producer.Completed) {
 	err := seg.AppendAborted(abortedEntry(c))
 	if err != nil {
 		// Without the entry aborted records would be read as committed.
-		l.store.janitor.post(func() { l.goOffline(fmt.Errorf("list aborted transaction of %s: %w", l.tp, err)) })
+		l.store.janitor.post(func() {
+			l.goOffline(fmt.Errorf("list aborted transaction of %s: %w",
+				l.tp, err))
+		})
 	}
 	l.lastAborted.Store(max(l.lastAborted.Load(), int64(c.LastOffset)))
 }

@@ -33,7 +33,8 @@ func readCleanerCheckpoint(s *Store) map[kafkaproto.TopicPartition]kafkaproto.Of
 
 func parseOffsets(text string, out map[kafkaproto.TopicPartition]kafkaproto.Offset) error {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if len(lines) < 2 || strings.TrimSpace(lines[0]) != "0" || strings.TrimSpace(lines[1]) != strconv.Itoa(len(lines)-2) {
+	if len(lines) < 2 || strings.TrimSpace(lines[0]) != "0" ||
+		strings.TrimSpace(lines[1]) != strconv.Itoa(len(lines)-2) {
 		return kafkaproto.Corruptf("not a version 0 checkpoint of %d lines", len(lines))
 	}
 	for _, line := range lines[2:] {
@@ -61,7 +62,8 @@ func (c *cleaner) writeCheckpoint() {
 	}
 	sort.Strings(lines)
 	text := fmt.Sprintf("0\n%d\n%s\n", len(lines), strings.Join(lines, "\n"))
-	if err := vfs.WriteFileAtomic(c.s.fs, path.Join(c.s.o.Dir, cleanerCheckpoint), []byte(text)); err != nil {
+	if err := vfs.WriteFileAtomic(c.s.fs, path.Join(c.s.o.Dir, cleanerCheckpoint),
+		[]byte(text)); err != nil {
 		c.s.log.Warn("write "+cleanerCheckpoint, "error", err)
 	}
 }

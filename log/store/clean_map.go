@@ -36,7 +36,8 @@ func newOffsetMap(memory int, want int64) *offsetMap {
 func (m *offsetMap) find(key []byte) (*offsetSlot, [16]byte) {
 	sum := sha256.Sum256(key)
 	hash := [16]byte(sum[:16])
-	for i := binary.LittleEndian.Uint64(sum[16:]) % uint64(len(m.slots)); ; i = (i + 1) % uint64(len(m.slots)) {
+	n := uint64(len(m.slots))
+	for i := binary.LittleEndian.Uint64(sum[16:]) % n; ; i = (i + 1) % n {
 		if s := &m.slots[i]; s.offset == 0 || s.hash == hash {
 			return s, hash
 		}

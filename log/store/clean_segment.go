@@ -79,7 +79,7 @@ func (p *pass) fillMap() error {
 	if full {
 		p.end = p.keys.latest + 1
 		if p.end <= p.from {
-			return fmt.Errorf("log.cleaner.dedupe.buffer.size of %d bytes holds no more than %d keys",
+			return fmt.Errorf("log.cleaner.dedupe.buffer.size of %d bytes holds only %d keys",
 				p.c.s.o.Cleaner.DedupeBytes, p.keys.max)
 		}
 	}
@@ -124,7 +124,8 @@ func (p *pass) mapBatch(b batch.Batch) (full bool, err error) {
 	return full, err
 }
 
-// keepLast finds the last record of the pass when the active segment, or one that may not be cleaned
+// keepLast finds the last record of the pass when the active segment, or one that may not be
+// cleaned
 // yet, follows.
 func (p *pass) keepLast() {
 	if n := len(p.segs); n > 0 {
@@ -156,12 +157,16 @@ func (p *pass) cleanGroup(group []*segment.Segment) (err error) {
 	if err := segment.RemoveFiles(p.c.s.fs, l.dir, base, segment.Cleaned); err != nil {
 		return err
 	}
-	if p.out, err = segment.Create(p.c.s.fs, l.dir, base, 0, l.segmentOptions(segment.Cleaned)); err != nil {
+	if p.out, err = segment.Create(p.c.s.fs, l.dir, base, 0,
+		l.segmentOptions(segment.Cleaned)); err != nil {
 		return err
 	}
 	for _, seg := range group {
 		p.before += seg.Size()
-		if _, err = seg.ScanFrom(0, func(b batch.Batch, _ int64) error { return p.filter(b) }); err != nil {
+		if _, err = seg.ScanFrom(0, func(b batch.Batch,
+			_ int64) error {
+			return p.filter(b)
+		}); err != nil {
 			break
 		}
 	}
@@ -176,7 +181,8 @@ func (p *pass) cleanGroup(group []*segment.Segment) (err error) {
 		err = l.swap(group, p.out)
 	}
 	if err != nil && !errors.Is(err, errSwapped) {
-		return errors.Join(err, p.out.Close(), segment.RemoveFiles(p.c.s.fs, l.dir, base, segment.Cleaned))
+		return errors.Join(err, p.out.Close(), segment.RemoveFiles(p.c.s.fs, l.dir, base,
+			segment.Cleaned))
 	}
 	return err
 }
@@ -302,11 +308,13 @@ func (p *pass) stays(r *batch.Record, gone bool) bool {
 func (p *pass) rebuild(b batch.Batch, horizon bool) error {
 	o := batch.BuilderOptions{
 		Codec: b.Codec(), BaseOffset: b.BaseOffset(), LeaderEpoch: b.LeaderEpoch(),
-		Transactional: b.IsTransactional(), Control: b.IsControl(), TimestampType: b.TimestampType(),
-		AppendTime: b.MaxTimestamp(), KeepOffsets: true,
+		Transactional: b.IsTransactional(), Control: b.IsControl(),
+		TimestampType: b.TimestampType(),
+		AppendTime:    b.MaxTimestamp(), KeepOffsets: true,
 	}
 	if b.HasProducer() {
-		o.Producer = &batch.Producer{ID: b.ProducerID(), Epoch: b.ProducerEpoch(), BaseSequence: b.BaseSequence()}
+		o.Producer = &batch.Producer{ID: b.ProducerID(), Epoch: b.ProducerEpoch(),
+			BaseSequence: b.BaseSequence()}
 	}
 	if h, ok := b.DeleteHorizon(); ok {
 		o.DeleteHorizon = &h

@@ -39,7 +39,8 @@ type compacted struct {
 }
 
 var compactConfig = Config{
-	SegmentBytes: 600, Compact: true, Strict: true, MinCleanableRatio: -1, DeleteRetention: time.Hour,
+	SegmentBytes: 600, Compact: true, Strict: true, MinCleanableRatio: -1,
+	DeleteRetention: time.Hour,
 }
 
 func (c *compacted) open(fsys vfs.FS) {
@@ -55,11 +56,13 @@ func (c *compacted) write(n int) {
 		if c.rng.IntN(2) == 0 {
 			codec = batch.None
 		}
-		b := batch.NewBuilder(batch.BuilderOptions{Codec: codec, Producer: &batch.Producer{ID: 3, BaseSequence: c.seq}})
+		b := batch.NewBuilder(batch.BuilderOptions{Codec: codec, Producer: &batch.Producer{ID: 3,
+			BaseSequence: c.seq}})
 		ts := clock.Millis(c.clk.Now())
 		for range 1 + c.rng.IntN(5) {
 			r := rec{
-				off: kafkaproto.Offset(len(c.all)), ts: ts, key: fmt.Sprint("k", c.key, c.rng.IntN(c.keys)),
+				off: kafkaproto.Offset(len(c.all)), ts: ts, key: fmt.Sprint("k", c.key,
+					c.rng.IntN(c.keys)),
 				val: fmt.Sprint("v", len(c.all)), null: c.rng.IntN(6) == 0,
 			}
 			if r.null {
@@ -139,7 +142,8 @@ func TestCompaction(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			fsys := vfs.Memory()
-			c := &compacted{t: t, rng: rand.New(rand.NewPCG(seed, 3)), clk: clock.NewManual(testStart), keys: 8}
+			c := &compacted{t: t, rng: rand.New(rand.NewPCG(seed, 3)),
+				clk: clock.NewManual(testStart), keys: 8}
 			c.open(fsys)
 			for range 4 {
 				c.write(20)
@@ -193,7 +197,8 @@ func TestCompaction(t *testing.T) {
 }
 
 func TestCompactionIsDue(t *testing.T) {
-	c := &compacted{t: t, rng: rand.New(rand.NewPCG(1, 3)), clk: clock.NewManual(testStart), keys: 8}
+	c := &compacted{t: t, rng: rand.New(rand.NewPCG(1, 3)), clk: clock.NewManual(testStart),
+		keys: 8}
 	c.open(vfs.Memory())
 	defer func() { closeStore(t, c.s) }()
 	c.write(30)
@@ -232,7 +237,8 @@ func TestCompactionIsDue(t *testing.T) {
 
 // TestCompactionSmallMap cleans with a map that holds only a few keys at a time.
 func TestCompactionSmallMap(t *testing.T) {
-	c := &compacted{t: t, rng: rand.New(rand.NewPCG(5, 3)), clk: clock.NewManual(testStart), keys: 40}
+	c := &compacted{t: t, rng: rand.New(rand.NewPCG(5, 3)), clk: clock.NewManual(testStart),
+		keys: 40}
 	c.open(vfs.Memory())
 	defer func() { closeStore(t, c.s) }()
 	c.s.o.Cleaner.DedupeBytes = 20 * slotBytes
@@ -282,7 +288,8 @@ func TestCompactionCrash(t *testing.T) {
 func compactionCrash(t *testing.T, kind vfs.CrashKind, op int) (hit bool) {
 	power := vfs.PowerLoss(uint64(op) + 1)
 	fsys := vfs.Inject(power)
-	c := &compacted{t: t, rng: rand.New(rand.NewPCG(11, 3)), clk: clock.NewManual(testStart), keys: 6}
+	c := &compacted{t: t, rng: rand.New(rand.NewPCG(11, 3)), clk: clock.NewManual(testStart),
+		keys: 6}
 	c.open(fsys)
 	c.write(12)
 	if op%2 == 0 { // from the second pass on, cleaned segments are cleaned again

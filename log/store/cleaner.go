@@ -40,7 +40,8 @@ type cleanState struct {
 }
 
 func newCleaner(s *Store) *cleaner {
-	c := &cleaner{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	c := &cleaner{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	c.pace = pacer{clock: s.clock, rate: s.o.Cleaner.BytesPerSec, stop: c.stop}
 	return c
 }
@@ -102,7 +103,8 @@ func (c *cleaner) cleanFilthiest() bool {
 	var best *job
 	for _, l := range c.s.Logs() {
 		j, due := c.look(l)
-		if due && (best == nil || j.must && !best.must || j.must == best.must && j.ratio > best.ratio) {
+		if due && (best == nil || j.must && !best.must || j.must == best.must &&
+			j.ratio > best.ratio) {
 			best = &j
 		}
 	}
@@ -148,7 +150,8 @@ func (c *cleaner) dropGone() {
 // disk was full.
 func (c *cleaner) failed(l *Log, err error) bool {
 	switch {
-	case errors.Is(err, errStop) || errors.Is(err, segment.ErrGone) || l.Offline() != nil || c.s.Err() != nil:
+	case errors.Is(err, errStop) || errors.Is(err, segment.ErrGone) || l.Offline() != nil ||
+		c.s.Err() != nil:
 		return false
 	case kafkaproto.IsCorrupt(err):
 		_ = l.readFailed(err)
@@ -182,7 +185,8 @@ func (c *cleaner) look(l *Log) (job, bool) {
 		next := segs[i+1].BaseOffset()
 		largest, _ := seg.LargestTimestamp()
 		if next > limit || !seg.Sealed() ||
-			cfg.MinCompactionLag > 0 && next > j.from && largest > now-cfg.MinCompactionLag.Milliseconds() {
+			cfg.MinCompactionLag > 0 && next > j.from &&
+				largest > now-cfg.MinCompactionLag.Milliseconds() {
 			break
 		}
 		if next <= j.from {
@@ -190,7 +194,8 @@ func (c *cleaner) look(l *Log) (job, bool) {
 			continue
 		}
 		dirty += seg.Size()
-		if first, ok := seg.FirstTimestamp(); ok && cfg.MaxCompactionLag > 0 && first < now-cfg.MaxCompactionLag.Milliseconds() {
+		if first, ok := seg.FirstTimestamp(); ok && cfg.MaxCompactionLag > 0 &&
+			first < now-cfg.MaxCompactionLag.Milliseconds() {
 			j.must = true
 		}
 		j.to = next
@@ -220,8 +225,10 @@ func (c *cleaner) clean(j job) (kafkaproto.Offset, error) {
 			return 0, fmt.Errorf("clean segments from %d on: %w", group[0].BaseOffset(), err)
 		}
 	}
-	c.s.log.Info("cleaned log", "partition", j.log.tp.String(), "from", int64(j.from), "to", int64(p.end),
-		"keys", p.keys.n, "before", p.before, "after", p.after, "took", c.s.clock.Now().Sub(begun).String())
+	c.s.log.Info("cleaned log", "partition", j.log.tp.String(), "from", int64(j.from), "to",
+		int64(p.end),
+		"keys", p.keys.n, "before", p.before, "after", p.after, "took",
+		c.s.clock.Now().Sub(begun).String())
 	return p.end, nil
 }
 
@@ -288,7 +295,8 @@ func (p *pass) groups() [][]*segment.Segment {
 	var size, index int64
 	for _, seg := range p.segs {
 		fits := len(run) > 0 && size+seg.Size() <= int64(cfg.SegmentBytes) &&
-			index+seg.IndexSize() <= int64(cfg.IndexBytes) && seg.NextOffset()-run[0].BaseOffset() <= math.MaxInt32
+			index+seg.IndexSize() <= int64(cfg.IndexBytes) &&
+			seg.NextOffset()-run[0].BaseOffset() <= math.MaxInt32
 		if !fits && len(run) > 0 {
 			out, run, size, index = append(out, run), nil, 0, 0
 		}

@@ -260,7 +260,8 @@ func (l *Log) syncTarget(p *syncPlan) (target, bool) {
 	defer l.mu.Unlock()
 	m := &l.mu
 	t := target{log: l, end: l.EndOffset(), rolled: m.unsynced, dir: m.dirDirty}
-	if m.shut != nil || m.active == nil || t.end == l.SyncedOffset() && len(t.rolled) == 0 && !t.dir {
+	if m.shut != nil || m.active == nil || t.end == l.SyncedOffset() && len(t.rolled) == 0 &&
+		!t.dir {
 		return t, false
 	}
 	t.mark = l.markLocked()
@@ -279,7 +280,8 @@ func (l *Log) syncTarget(p *syncPlan) (target, bool) {
 func (l *Log) markLocked() journal.Synced {
 	m := &l.mu
 	return journal.Synced{
-		Offset: l.EndOffset(), Index: m.lastIndex, Segment: m.active.BaseOffset(), Position: m.active.Size(),
+		Offset: l.EndOffset(), Index: m.lastIndex, Segment: m.active.BaseOffset(),
+		Position: m.active.Size(),
 	}
 }
 

@@ -36,7 +36,8 @@ func appendTogether(t *testing.T, s *Store, logs []*Log) {
 	}
 }
 
-// TestCommitterChooses one syncfs for many files, and goes over to single syncs while syncfs is slow
+// TestCommitterChooses one syncfs for many files, and goes over to single syncs while syncfs is
+// slow
 // (ruling 11).
 func TestCommitterChooses(t *testing.T) {
 	fsys, clk := vfs.Inject(vfs.Memory()), clock.NewManual(testStart)

@@ -62,7 +62,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// rollAge is the age at which the active segment is rolled. A compacted log's is rolled early enough
+// rollAge is the age at which the active segment is rolled. A compacted log's is rolled early
+// enough
 // to be cleaned in time.
 func (c *Config) rollAge() time.Duration {
 	age := max(c.SegmentAge-c.SegmentJitter, 0)

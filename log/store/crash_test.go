@@ -35,7 +35,8 @@ func (r *crashRun) open() {
 	r.s = openStore(r.t, o)
 	r.logs = nil
 	for i := range r.strict {
-		l, err := r.s.OpenLog(testID(byte(i)), testTP(byte(i)), Config{SegmentBytes: 700, Strict: r.strict[i]})
+		l, err := r.s.OpenLog(testID(byte(i)), testTP(byte(i)), Config{SegmentBytes: 700,
+			Strict: r.strict[i]})
 		if err == nil {
 			err = l.Offline()
 		}

@@ -96,12 +96,16 @@ func dumpLog(fsys vfs.FS, name string, w io.Writer, o DumpOptions) error {
 		if h, ok := b.DeleteHorizon(); ok {
 			horizon = fmt.Sprintf("OptionalLong[%d]", h)
 		}
-		fmt.Fprintf(w, "baseOffset: %d lastOffset: %d count: %d baseSequence: %d lastSequence: %d producerId: %d "+
-			"producerEpoch: %d partitionLeaderEpoch: %d isTransactional: %t isControl: %t deleteHorizonMs: %s "+
-			"position: %d %s: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %t\n",
-			b.BaseOffset(), b.LastOffset(), b.Count(), b.BaseSequence(), b.LastSequence(), b.ProducerID(),
+		fmt.Fprintf(w,
+			"baseOffset: %d lastOffset: %d count: %d baseSequence: %d lastSequence: %d "+
+				"producerId: %d producerEpoch: %d partitionLeaderEpoch: %d isTransactional: %t "+
+				"isControl: %t deleteHorizonMs: %s "+
+				"position: %d %s: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %t\n",
+			b.BaseOffset(), b.LastOffset(), b.Count(), b.BaseSequence(), b.LastSequence(),
+			b.ProducerID(),
 			b.ProducerEpoch(), b.LeaderEpoch(), b.IsTransactional(), b.IsControl(), horizon,
-			pos, timestampName(b.TimestampType()), b.MaxTimestamp(), len(b), b.Magic(), codecName(b.Codec()), b.CRC(), valid)
+			pos, timestampName(b.TimestampType()), b.MaxTimestamp(), len(b), b.Magic(),
+			codecName(b.Codec()), b.CRC(), valid)
 		if o.Records && valid {
 			dumpRecords(b, w, o)
 		}
@@ -126,7 +130,8 @@ func codecName(c batch.Codec) string {
 
 func dumpRecords(b batch.Batch, w io.Writer, o DumpOptions) {
 	err := b.Each(o.MaxExpanded, func(r *batch.Record) (bool, error) {
-		fmt.Fprintf(w, "| offset: %d %s: %d keySize: %d valueSize: %d", r.Offset, timestampName(b.TimestampType()),
+		fmt.Fprintf(w, "| offset: %d %s: %d keySize: %d valueSize: %d", r.Offset,
+			timestampName(b.TimestampType()),
 			r.Timestamp, fieldSize(r.Key), fieldSize(r.Value))
 		if b.HasProducer() {
 			seq := b.BaseSequence()
@@ -188,7 +193,8 @@ var dumpers = map[string]func(name string, b []byte, w io.Writer) error{
 	".txnindex": func(name string, b []byte, w io.Writer) error {
 		list, err := index.ParseTxns(b)
 		for _, e := range list {
-			fmt.Fprintf(w, "version: 0 producerId: %d firstOffset: %d lastOffset: %d lastStableOffset: %d\n",
+			fmt.Fprintf(w,
+				"version: 0 producerId: %d firstOffset: %d lastOffset: %d lastStableOffset: %d\n",
 				e.ProducerID, e.FirstOffset, e.LastOffset, e.LastStable)
 		}
 		return err
@@ -234,8 +240,11 @@ var dumpers = map[string]func(name string, b []byte, w io.Writer) error{
 func dumpProducers(s *producer.State, end kafkaproto.Offset, w io.Writer) error {
 	fmt.Fprintf(w, "end: %d producers: %d\n", end, s.Len())
 	for _, p := range s.Producers() {
-		fmt.Fprintf(w, "producerId: %d producerEpoch: %d lastSequence: %d lastTimestamp: %d coordinatorEpoch: %d "+
-			"currentTxnFirstOffset: %d\n", p.Producer, p.Epoch, p.LastSequence, p.LastTimestamp, p.CoordinatorEpoch, p.TxnFirstOffset)
+		fmt.Fprintf(w,
+			"producerId: %d producerEpoch: %d lastSequence: %d lastTimestamp: %d "+
+				"coordinatorEpoch: %d "+
+				"currentTxnFirstOffset: %d\n", p.Producer, p.Epoch, p.LastSequence,
+			p.LastTimestamp, p.CoordinatorEpoch, p.TxnFirstOffset)
 	}
 	return nil
 }
@@ -248,7 +257,8 @@ func dumpEpochs(_ string, b []byte, w io.Writer) error {
 	return err
 }
 
-func parseIndex[T any](name string, b []byte, parse func([]byte) ([]T, error)) (kafkaproto.Offset, []T, error) {
+func parseIndex[T any](name string, b []byte, parse func([]byte) ([]T, error)) (kafkaproto.Offset,
+	[]T, error) {
 	base, err := segmentBase(name)
 	if err != nil {
 		return 0, nil, err
@@ -284,14 +294,16 @@ func scanFile(fsys vfs.FS, name string, fn func(b batch.Batch, pos int64) error)
 	for pos := int64(0); pos < size; {
 		head, err := r.Peek(batch.HeaderSize)
 		if err != nil {
-			return kafkaproto.Corruptf("%s: %d bytes at %d are too few for a batch", name, size-pos, pos)
+			return kafkaproto.Corruptf("%s: %d bytes at %d are too few for a batch", name,
+				size-pos, pos)
 		}
 		h, err := batch.PeekHeader(head)
 		if err != nil {
 			return kafkaproto.MarkCorrupt(fmt.Errorf("%s: at %d: %w", name, pos, err))
 		}
 		if int64(h.Size()) > size-pos {
-			return kafkaproto.Corruptf("%s: batch at %d of %d bytes ends behind the file's %d", name, pos, h.Size(), size)
+			return kafkaproto.Corruptf("%s: batch at %d of %d bytes ends behind the file's %d",
+				name, pos, h.Size(), size)
 		}
 		if cap(buf) < h.Size() {
 			buf = make([]byte, h.Size())

@@ -77,7 +77,8 @@ func TestReserve(t *testing.T) {
 	settle(s)
 	s.space.exhausted()
 	settle(s)
-	if _, err := l.Append(values(1, "b"), AppendOptions{}); !errors.Is(err, kerr.KafkaStorageError) {
+	if _, err := l.Append(values(1, "b"), AppendOptions{}); !errors.Is(err,
+		kerr.KafkaStorageError) {
 		t.Fatalf("append into the reserve: %v", err)
 	}
 	appendTo(t, internal, values(1, "c"))
@@ -103,7 +104,8 @@ func TestWriteError(t *testing.T) {
 	commitAll(t, l)
 	fsys.Add(vfs.Rule{Op: vfs.OpWrite, Glob: "*.log", Err: syscall.EIO, Short: 20})
 	fsys.Add(vfs.Rule{Op: vfs.OpTruncate, Glob: "*.log", Err: syscall.EIO})
-	if _, err := l.Append(values(1, "c"), AppendOptions{}); kafkaproto.Code(err) != kerr.KafkaStorageError.Code {
+	if _, err := l.Append(values(1, "c"),
+		AppendOptions{}); kafkaproto.Code(err) != kerr.KafkaStorageError.Code {
 		t.Fatalf("append: %v", err)
 	}
 	if ev := <-failed; ev.Err == nil || l.Offline() == nil {
@@ -161,7 +163,8 @@ func TestSyncError(t *testing.T) {
 		<-stopped
 		for _, l := range logs {
 			if l.Offline() == nil || l.SyncedOffset() >= l.EndOffset() && l.EndOffset() > 0 {
-				t.Errorf("%s: offline %v, synced %d of %d", l.TP(), l.Offline(), l.SyncedOffset(), l.EndOffset())
+				t.Errorf("%s: offline %v, synced %d of %d", l.TP(), l.Offline(), l.SyncedOffset(),
+					l.EndOffset())
 			}
 			if _, err := l.Append(values(1, "b"), AppendOptions{}); err == nil {
 				t.Error("append after a failed sync succeeded")
@@ -202,7 +205,8 @@ func TestOpenRefuses(t *testing.T) {
 	s := openStore(t, o)
 	refused(o, "locked")
 	closeStore(t, s)
-	if err := vfs.WriteFileAtomic(o.FS, path.Join(o.Dir, formatFile), []byte("version: 2\n")); err != nil {
+	if err := vfs.WriteFileAtomic(o.FS, path.Join(o.Dir, formatFile),
+		[]byte("version: 2\n")); err != nil {
 		t.Fatal(err)
 	}
 	refused(o, "newer release")

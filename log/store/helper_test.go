@@ -138,7 +138,8 @@ func readAll(t testing.TB, l *Log, off kafkaproto.Offset) []rec {
 			}
 			return true, b.Each(1<<20, func(r *batch.Record) (bool, error) {
 				if r.Offset >= off && !b.IsControl() {
-					out = append(out, rec{r.Offset, r.Timestamp, string(r.Key), string(r.Value), r.Value == nil})
+					out = append(out, rec{r.Offset, r.Timestamp, string(r.Key), string(r.Value),
+						r.Value == nil})
 				}
 				return true, nil
 			})
@@ -164,7 +165,8 @@ func wantValues(t testing.TB, got []rec, from int, want []string) {
 }
 
 // checkIndexes counts raft indexes from the window on, over side entries and batches, and compares
-// them with what the segments and the writer believe, and each batch's epoch with the term in force.
+// them with what the segments and the writer believe, and each batch's epoch with the term in
+// force.
 func checkIndexes(t testing.TB, l *Log) {
 	t.Helper()
 	g, ok := l.store.journal.Group(l.id)
@@ -189,13 +191,17 @@ func checkIndexes(t testing.TB, l *Log) {
 		_, err := seg.ScanHeaders(0, func(h batch.Header, pos int64) error {
 			take(h.BaseOffset)
 			if uint64(h.LeaderEpoch) != term {
-				t.Fatalf("%s: batch at %d has epoch %d, term is %d", l.tp, h.BaseOffset, h.LeaderEpoch, term)
+				t.Fatalf("%s: batch at %d has epoch %d, term is %d", l.tp, h.BaseOffset,
+					h.LeaderEpoch, term)
 			}
 			if first && seg.BaseIndex() != next {
-				t.Fatalf("%s: segment %d begins at index %d, counted %d", l.tp, seg.BaseOffset(), seg.BaseIndex(), next)
+				t.Fatalf("%s: segment %d begins at index %d, counted %d", l.tp, seg.BaseOffset(),
+					seg.BaseIndex(), next)
 			}
-			if p, ok, err := seg.LookupIndex(next); err != nil || !ok || p.Index > next || p.Index == next && p.Offset != h.BaseOffset {
-				t.Fatalf("%s: index %d (offset %d) is looked up at %+v %v %v", l.tp, next, h.BaseOffset, p, ok, err)
+			if p, ok, err := seg.LookupIndex(next); err != nil || !ok || p.Index > next ||
+				p.Index == next && p.Offset != h.BaseOffset {
+				t.Fatalf("%s: index %d (offset %d) is looked up at %+v %v %v", l.tp, next,
+					h.BaseOffset, p, ok, err)
 			}
 			first = false
 			next++
@@ -207,6 +213,7 @@ func checkIndexes(t testing.TB, l *Log) {
 	}
 	take(l.EndOffset())
 	if len(sides) > 0 || l.mu.lastIndex != next-1 {
-		t.Fatalf("%s: last index %d, counted %d; %d side entries left", l.tp, l.mu.lastIndex, next-1, len(sides))
+		t.Fatalf("%s: last index %d, counted %d; %d side entries left", l.tp, l.mu.lastIndex,
+			next-1, len(sides))
 	}
 }

@@ -69,7 +69,8 @@ func checkForeign(o Options) error {
 		}
 		logs++
 		if _, err := segment.ReadMetadata(o.FS, path.Join(o.Dir, e.Name())); err != nil {
-			errs = append(errs, fmt.Errorf("%s has no topic id (Kafka 2.8 and later write it): %w", tp, err))
+			errs = append(errs, fmt.Errorf("%s has no topic id (Kafka 2.8 and later write it): %w",
+				tp, err))
 		}
 	}
 	if logs == 0 {
@@ -106,7 +107,8 @@ func importLogs(o Options) ([]Imported, error) {
 			errs = append(errs, err)
 			continue
 		}
-		out = append(out, Imported{ID: l.id, TP: l.tp, Start: l.StartOffset(), End: l.EndOffset(), Bytes: l.Size()})
+		out = append(out, Imported{ID: l.id, TP: l.tp, Start: l.StartOffset(), End: l.EndOffset(),
+			Bytes: l.Size()})
 	}
 	errs = append(errs, s.Close())
 	return out, errors.Join(errs...)

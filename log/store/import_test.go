@@ -145,11 +145,12 @@ func TestDump(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Dumping /data/topic1-0/00000000000000000000.log\nLog starting offset: 0\n",
-		"baseOffset: 0 lastOffset: 0 count: 1 baseSequence: 0 lastSequence: 0 producerId: 4 producerEpoch: 0 " +
-			"partitionLeaderEpoch: 1 isTransactional: true isControl: false deleteHorizonMs: OptionalLong.empty " +
-			"position: 0 CreateTime: 1 size: ",
+		"baseOffset: 0 lastOffset: 0 count: 1 baseSequence: 0 lastSequence: 0 producerId: 4 " +
+			"producerEpoch: 0 partitionLeaderEpoch: 1 isTransactional: true isControl: false " +
+			"deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1 size: ",
 		" magic: 2 compresscodec: none crc: ", " isvalid: true\n",
-		`| offset: 0 CreateTime: 1 keySize: 13 valueSize: 10 sequence: 0 headerKeys: [] key: "keysome value" payload: "some value"`,
+		"| offset: 0 CreateTime: 1 keySize: 13 valueSize: 10 sequence: 0 headerKeys: [] " +
+			`key: "keysome value" payload: "some value"`,
 		"endTxnMarker: ABORT coordinatorEpoch: 0",
 		"version: 0 producerId: 4 firstOffset: 0 lastOffset: 1 lastStableOffset: ",
 		"epoch: 1 startOffset: 0", "end: 4 producers: 1",
@@ -161,11 +162,14 @@ func TestDump(t *testing.T) {
 	if t.Failed() {
 		t.Log(out.String())
 	}
-	if err := Dump(fsys, path.Join(l.Dir(), "partition.metadata"), &out, DumpOptions{}); err == nil {
+	if err := Dump(fsys, path.Join(l.Dir(), "partition.metadata"), &out,
+		DumpOptions{}); err == nil {
 		t.Error("dumped a file that is none of a log")
 	}
-	for _, f := range []string{"00000000000000000000.log", "00000000000000000021.log", "00000000000000000021.txnindex", "leader-epoch-checkpoint"} {
-		if err := Dump(vfs.OS(), path.Join(kafkaData, f), &out, DumpOptions{Records: true}); err != nil {
+	for _, f := range []string{"00000000000000000000.log", "00000000000000000021.log",
+		"00000000000000000021.txnindex", "leader-epoch-checkpoint"} {
+		if err := Dump(vfs.OS(), path.Join(kafkaData, f), &out,
+			DumpOptions{Records: true}); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
 	}

@@ -170,7 +170,8 @@ func (j *janitor) sealReady() {
 	j.mu.Unlock()
 	for _, job := range ready {
 		if err := job.log.sealSegment(job); err != nil {
-			j.s.log.Warn("seal segment; trying again", "partition", job.log.tp.String(), "error", err)
+			j.s.log.Warn("seal segment; trying again", "partition", job.log.tp.String(), "error",
+				err)
 			j.mu.Lock()
 			j.mu.seals = append(j.mu.seals, job)
 			j.mu.Unlock()

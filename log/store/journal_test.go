@@ -73,7 +73,8 @@ func TestJournalLost(t *testing.T) {
 					t.Fatalf("round %d: term %d after term %d", round, l.Term(), term)
 				}
 				wantValues(t, readAll(t, l, 0), 0, want)
-				a, err := l.Append(produced(5, int32(len(want)-5), false, want[len(want)-5]), AppendOptions{})
+				a, err := l.Append(produced(5, int32(len(want)-5), false, want[len(want)-5]),
+					AppendOptions{})
 				if err != nil || !a.Duplicate || int(a.BaseOffset) != len(want)-5 {
 					t.Fatalf("retry: %+v %v", a, err)
 				}
@@ -160,7 +161,8 @@ func TestCorruptBelowMark(t *testing.T) {
 			appendTo(t, other, values(1, "more"))
 			closeStore(t, s)
 			if harmed != nil {
-				if now, err := vfs.ReadFile(fsys, name, 1<<20); err != nil || len(now) != len(harmed) {
+				if now, err := vfs.ReadFile(fsys, name, 1<<20); err != nil ||
+					len(now) != len(harmed) {
 					t.Fatalf("%s: the file has %d bytes, %v", c.name, len(now), err)
 				}
 			}

@@ -95,7 +95,8 @@ func checkFormat(fsys vfs.FS, dir string, hasPartitions bool) error {
 }
 
 func writeFormat(fsys vfs.FS, dir string) error {
-	return vfs.WriteFileAtomic(fsys, path.Join(dir, formatFile), fmt.Appendf(nil, "version: %d\n", formatVersion))
+	return vfs.WriteFileAtomic(fsys, path.Join(dir, formatFile), fmt.Appendf(nil, "version: %d\n",
+		formatVersion))
 }
 
 // unsynced is a file system whose per-file syncs do nothing, for writes that one SyncFS, or

@@ -66,14 +66,14 @@ type Log struct {
 		fresh      bool  // made by this process, directory not yet synced
 		started    bool  // StartSolo has been called
 		active     *segment.Segment
-		createdMs  int64                      // when the active segment was made, by the broker's clock
+		createdMs  int64                      // age of the active segment, by the broker's clock
 		appendedMs int64                      // when it was last appended to
-		rolledMs   map[*segment.Segment]int64 // appendedMs of segments that were rolled since the start
+		rolledMs   map[*segment.Segment]int64 // appendedMs of the segments rolled by this process
 		unsynced   []*segment.Segment         // rolled, and not covered by a sync yet
 		dirDirty   bool                       // a file was made since the last sync
 		lastIndex  uint64                     // raft index of the last entry
 		lastNoop   uint64                     // raft index of the last no-op, 0 for none
-		checkpoint int64                      // bytes of the active segment when its indexes were last flushed
+		checkpoint int64                      // size of the active segment at its last flush
 		mark       journal.Synced             // what the newest sync has covered
 		markQueued bool                       // the committer will write it
 	}
@@ -107,7 +107,8 @@ func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *
 func (l *Log) segmentOptions(suffix string) segment.Options {
 	c := l.config.Load()
 	return segment.Options{
-		IndexInterval: c.IndexInterval, IndexBytes: c.IndexBytes, Files: l.store.files, Suffix: suffix,
+		IndexInterval: c.IndexInterval, IndexBytes: c.IndexBytes, Files: l.store.files,
+		Suffix: suffix,
 	}
 }
 
@@ -245,8 +246,10 @@ func (l *Log) startSoloLocked() []journal.Record {
 		l.store.log.Error("leader epochs are used up", "partition", l.tp.String())
 		return nil
 	}
-	hard := journal.HardState{Term: term, Vote: g.HardState.Vote, Commit: max(g.HardState.Commit, m.lastIndex)}
-	noop := journal.Side{Index: m.lastIndex + 1, Term: term, Kind: journal.SideNoop, AtOffset: l.EndOffset()}
+	hard := journal.HardState{Term: term, Vote: g.HardState.Vote, Commit: max(g.HardState.Commit,
+		m.lastIndex)}
+	noop := journal.Side{Index: m.lastIndex + 1, Term: term, Kind: journal.SideNoop,
+		AtOffset: l.EndOffset()}
 	return []journal.Record{{Group: l.id, Body: hard}, {Group: l.id, Body: noop}}
 }
 

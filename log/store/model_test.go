@@ -167,7 +167,8 @@ func (m *model) check(t *rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
-			t: t, fs: vfs.PowerLoss(rapid.Uint64().Draw(rt, "seed")), clk: clock.NewManual(testStart),
+			t: t, fs: vfs.PowerLoss(rapid.Uint64().Draw(rt,
+				"seed")), clk: clock.NewManual(testStart),
 			terms: make(map[kafkaproto.LeaderEpoch]int),
 			cfg: Config{
 				SegmentBytes:  rapid.IntRange(100, 1500).Draw(rt, "segment bytes"),

@@ -166,16 +166,19 @@ func TestFiveBatches(t *testing.T) {
 				l = openLog(t, s, 1, Config{})
 				for i := 4; i < 9; i++ {
 					a, err := l.Append(produced(7, int32(2*i), false, "a", "b"), AppendOptions{})
-					if err != nil || !a.Duplicate || a.BaseOffset != first[i].BaseOffset || a.LastOffset != first[i].LastOffset || a.AppendTime != 1 {
+					if err != nil || !a.Duplicate || a.BaseOffset != first[i].BaseOffset ||
+						a.LastOffset != first[i].LastOffset || a.AppendTime != 1 {
 						t.Fatalf("retry of batch %d: %+v %v, was %+v", i, a, err, first[i])
 					}
 				}
 				for _, seq := range []int32{6, 17, 19} {
-					if a, err := l.Append(produced(7, seq, false, "a", "b"), AppendOptions{}); err == nil {
+					if a, err := l.Append(produced(7, seq, false, "a", "b"),
+						AppendOptions{}); err == nil {
 						t.Fatalf("sequence %d was taken: %+v", seq, a)
 					}
 				}
-				if a := appendTo(t, l, produced(7, 18, false, "c")); a.Duplicate || a.BaseOffset != 18 {
+				if a := appendTo(t, l, produced(7, 18, false, "c")); a.Duplicate ||
+					a.BaseOffset != 18 {
 					t.Fatalf("next batch: %+v", a)
 				}
 			})
@@ -204,7 +207,7 @@ func TestTransactions(t *testing.T) {
 				}
 				at["a abort"] = mark(t, l, batch.Abort, 1).BaseOffset
 				if l.LastStable(l.EndOffset()) != at["a1"] {
-					t.Fatal("a marker that is not committed moved the last stable offset (ruling 17)")
+					t.Fatal("a pending marker moved the last stable offset (ruling 17)")
 				}
 				commitAll(t, l)
 				settle(s)
@@ -239,7 +242,8 @@ func TestTransactions(t *testing.T) {
 					} {
 						got, err := l.Aborted(c.from, c.to)
 						if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
-							t.Fatalf("%s: aborted [%d, %d) are %v %v, want %v", when, c.from, c.to, got, err, c.want)
+							t.Fatalf("%s: aborted [%d, %d) are %v %v, want %v", when, c.from, c.to,
+								got, err, c.want)
 						}
 					}
 				}
@@ -269,7 +273,8 @@ func TestProducerRules(t *testing.T) {
 	defer closeStore(t, s)
 	l := openLog(t, s, 1, Config{ProducerExpiry: time.Hour})
 	appendTo(t, l, produced(1, 0, false, "a"))
-	if _, err := l.Append(produced(1, 5, false, "b"), AppendOptions{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
+	if _, err := l.Append(produced(1, 5, false, "b"), AppendOptions{}); !errors.Is(err,
+		kerr.OutOfOrderSequenceNumber) {
 		t.Fatalf("gap: %v", err)
 	}
 	if l.EndOffset() != 1 {
@@ -381,7 +386,8 @@ func TestCompactTransactions(t *testing.T) {
 	defer func() { closeStore(t, s) }()
 	l = openLog(t, s, 1, cfg)
 	for pid, next := range seq {
-		if _, err := l.Append(produced(pid, next+1, pid < 8, "gap"), AppendOptions{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
+		if _, err := l.Append(produced(pid, next+1, pid < 8, "gap"),
+			AppendOptions{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
 			t.Errorf("producer %d: a gap was not seen: %v", pid, err)
 		}
 		if a := appendTo(t, l, produced(pid, next, pid < 8, "next")); a.Duplicate {

@@ -50,7 +50,8 @@ func segmentAt(segs []*segment.Segment, off kafkaproto.Offset) int {
 // Read finds the bytes of whole batches from off on, at most maxBytes and never at or above limit,
 // all in one segment. With minOne the first batch is given whole even when it is larger. The range
 // may be empty. Range.Next is where to read on: it may lie behind a hole that compaction left.
-func (l *Log) Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (Range, error) {
+func (l *Log) Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset,
+	minOne bool) (Range, error) {
 	if err := l.unreadable(); err != nil {
 		return Range{}, err
 	}
@@ -162,7 +163,8 @@ func (l *Log) OffsetForTime(ts int64, limit kafkaproto.Offset) (TimedOffset, err
 	return TimedOffset{}, nil
 }
 
-func (l *Log) timeInSegment(seg *segment.Segment, ts int64, limit kafkaproto.Offset) (TimedOffset, error) {
+func (l *Log) timeInSegment(seg *segment.Segment, ts int64, limit kafkaproto.Offset) (TimedOffset,
+	error) {
 	start := l.StartOffset()
 	for from := start; ; {
 		h, pos, found, err := seg.FindTime(ts, from)
@@ -181,7 +183,8 @@ func (l *Log) timeInSegment(seg *segment.Segment, ts int64, limit kafkaproto.Off
 
 // timeInBatch gives the first record of the batch at pos that fits. A batch whose records cannot be
 // read although its bytes are what a client sent counts as one record.
-func (l *Log) timeInBatch(seg *segment.Segment, h batch.Header, pos int64, fits func(*batch.Record) bool) (TimedOffset, error) {
+func (l *Log) timeInBatch(seg *segment.Segment, h batch.Header, pos int64,
+	fits func(*batch.Record) bool) (TimedOffset, error) {
 	b, err := seg.ReadBatch(pos, nil)
 	if err != nil {
 		return TimedOffset{}, err
@@ -196,7 +199,8 @@ func (l *Log) timeInBatch(seg *segment.Segment, h batch.Header, pos int64, fits 
 	})
 	if err != nil && !kafkaproto.IsCorrupt(err) {
 		whole := batch.Record{Offset: h.BaseOffset, Timestamp: h.MaxTimestamp}
-		return TimedOffset{Offset: whole.Offset, Timestamp: whole.Timestamp, Epoch: h.LeaderEpoch, Found: fits(&whole)}, nil
+		return TimedOffset{Offset: whole.Offset, Timestamp: whole.Timestamp, Epoch: h.LeaderEpoch,
+			Found: fits(&whole)}, nil
 	}
 	return t, err
 }
@@ -253,7 +257,8 @@ func (l *Log) MaxTimestamp(limit kafkaproto.Offset) (TimedOffset, error) {
 
 // largestBetween finds the largest timestamp in [start, limit) of a segment of which a part is
 // hidden. It walks headers, and looks into the batches that the bounds cut.
-func (l *Log) largestBetween(seg *segment.Segment, start, limit kafkaproto.Offset) (ts int64, off kafkaproto.Offset, err error) {
+func (l *Log) largestBetween(seg *segment.Segment, start, limit kafkaproto.Offset) (ts int64,
+	off kafkaproto.Offset, err error) {
 	ts = -1
 	_, err = seg.ScanHeaders(0, func(h batch.Header, pos int64) error {
 		if h.BaseOffset >= limit {

@@ -38,7 +38,8 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if err := checkFormat(s.fs, s.o.Dir, len(dirs.logs)+len(dirs.half) > 0 || dirs.unreadable); err != nil {
+	if err := checkFormat(s.fs, s.o.Dir, len(dirs.logs)+len(dirs.half) > 0 ||
+		dirs.unreadable); err != nil {
 		return err
 	}
 	for _, dir := range dirs.half {
@@ -113,7 +114,8 @@ func (s *Store) listDirs() (dirList, error) {
 		dir := path.Join(s.o.Dir, e.Name())
 		id, err := segment.ReadMetadata(s.fs, dir)
 		if err == nil {
-			d.logs = append(d.logs, logDir{kafkaproto.PartitionID{Topic: id, Partition: tp.Partition}, tp})
+			d.logs = append(d.logs, logDir{kafkaproto.PartitionID{Topic: id,
+				Partition: tp.Partition}, tp})
 			continue
 		}
 		empty, listErr := s.holdsNothing(dir)
@@ -160,7 +162,8 @@ func (s *Store) openJournal(hasLogs bool) (*opening, error) {
 		if aside != nil {
 			return nil, fmt.Errorf("set damaged journal aside: %w", aside)
 		}
-		s.log.Error("the journal is damaged; leader epochs are rebuilt from the logs", "error", err, "kept", names)
+		s.log.Error("the journal is damaged; leader epochs are rebuilt from the logs", "error",
+			err, "kept", names)
 		if j, _, err = journal.Open(s.fs, dir, journal.Options{Logger: s.log}); err != nil {
 			return nil, fmt.Errorf("begin new journal: %w", err)
 		}
@@ -213,7 +216,8 @@ func (s *Store) syncFound() error {
 
 // recoverLogs recovers the logs, a few at a time. One that is damaged is offline afterwards, and
 // the others are served.
-func (s *Store) recoverLogs(dirs []logDir, o *opening) (recs []journal.Record, changed bool, err error) {
+func (s *Store) recoverLogs(dirs []logDir, o *opening) (recs []journal.Record, changed bool,
+	err error) {
 	var mu sync.Mutex
 	begun := s.clock.Now()
 	inParallel(len(dirs), func(i int) {
@@ -225,7 +229,8 @@ func (s *Store) recoverLogs(dirs []logDir, o *opening) (recs []journal.Record, c
 		defer mu.Unlock()
 		changed = changed || r.changed
 		if s.mu.logs[d.id] != nil {
-			err = errors.Join(err, fmt.Errorf("directories %s and %s have the same topic id", l.dir, s.mu.logs[d.id].dir))
+			err = errors.Join(err, fmt.Errorf("directories %s and %s have the same topic id",
+				l.dir, s.mu.logs[d.id].dir))
 			return
 		}
 		s.mu.logs[d.id], s.mu.names[d.tp] = l, l
@@ -239,7 +244,8 @@ func (s *Store) recoverLogs(dirs []logDir, o *opening) (recs []journal.Record, c
 		}
 	})
 	if len(dirs) > 0 && !o.clean {
-		s.log.Info("recovered logs after an unclean stop", "logs", len(dirs), "took", s.clock.Now().Sub(begun).String())
+		s.log.Info("recovered logs after an unclean stop", "logs", len(dirs), "took",
+			s.clock.Now().Sub(begun).String())
 	}
 	return recs, changed, err
 }

@@ -94,9 +94,11 @@ func (r *logRecovery) renew(start kafkaproto.Offset) error {
 		r.changed = true
 	}
 	r.recs = append(r.recs,
-		journal.Record{Group: l.id, Body: journal.Snap{Index: r.index, Term: last, NextOffset: r.end, LogStart: start}},
+		journal.Record{Group: l.id, Body: journal.Snap{Index: r.index, Term: last,
+			NextOffset: r.end, LogStart: start}},
 		journal.Record{Group: l.id, Body: journal.HardState{Term: term, Commit: r.index}},
-		journal.Record{Group: l.id, Body: journal.Synced{Offset: r.end, Index: r.index, Segment: r.end}})
+		journal.Record{Group: l.id, Body: journal.Synced{Offset: r.end, Index: r.index,
+			Segment: r.end}})
 	return nil
 }
 
@@ -128,7 +130,8 @@ func (r *logRecovery) setWriter(after *journal.GroupState) {
 
 // epochs gives the leader epochs from start on: the no-ops, and below the window what Kafka's
 // checkpoint file says, or else the batches.
-func (r *logRecovery) epochs(after *journal.GroupState, start kafkaproto.Offset) ([]segment.EpochStart, error) {
+func (r *logRecovery) epochs(after *journal.GroupState,
+	start kafkaproto.Offset) ([]segment.EpochStart, error) {
 	var out []segment.EpochStart
 	bound := after.Window.FirstOffset
 	if r.o.lost {
@@ -171,7 +174,8 @@ func (r *logRecovery) oldEpochs(start, bound kafkaproto.Offset) ([]segment.Epoch
 }
 
 // scanEpochs finds the leader epochs of the batches in [start, bound), and counts the batches.
-func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segment.EpochStart, int, error) {
+func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segment.EpochStart,
+	int, error) {
 	var out []segment.EpochStart
 	batches := 0
 	for _, seg := range segs {
@@ -180,8 +184,10 @@ func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segm
 		}
 		_, err := seg.ScanHeaders(0, func(h batch.Header, _ int64) error {
 			batches++
-			if n := len(out); h.LastOffset() >= start && h.BaseOffset < bound && (n == 0 || out[n-1].Epoch < h.LeaderEpoch) {
-				out = append(out, segment.EpochStart{Epoch: h.LeaderEpoch, Start: max(h.BaseOffset, start)})
+			if n := len(out); h.LastOffset() >= start && h.BaseOffset < bound && (n == 0 ||
+				out[n-1].Epoch < h.LeaderEpoch) {
+				out = append(out, segment.EpochStart{Epoch: h.LeaderEpoch, Start: max(h.BaseOffset,
+					start)})
 			}
 			return nil
 		})
@@ -211,7 +217,7 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	done := state.Commit(r.end)
 	l.prod.state = state
 	for _, c := range done {
-		if !c.Aborted {
+		if !c.Aborted || r.partial(findSegment(r.segs, c.LastOffset)) {
 			continue
 		}
 		if err := l.restoreAborted(abortedEntry(c)); err != nil {
@@ -234,7 +240,7 @@ func (r *logRecovery) aborted(from kafkaproto.Offset) error {
 		to, recovered := r.txnsTo[seg]
 		_, err := seg.Aborted()
 		switch {
-		case kafkaproto.IsCorrupt(err), recovered && to < min(seg.NextOffset(), from),
+		case kafkaproto.IsCorrupt(err), recovered && to < min(seg.NextOffset(), from), r.partial(seg),
 			slices.Contains(r.swapped, seg.BaseOffset()):
 			lost = append(lost, seg)
 		case err != nil:
@@ -256,8 +262,16 @@ func (r *logRecovery) aborted(from kafkaproto.Offset) error {
 	return nil
 }
 
+// partial reports whether a sealed segment has only a part of its list. It gets the whole list in
+// one piece, as what is written of a sealed segment counts as whole.
+func (r *logRecovery) partial(seg *segment.Segment) bool {
+	to, recovered := r.txnsTo[seg]
+	return recovered && seg.Sealed() && to < seg.NextOffset()
+}
+
 // replayProducers feeds the batches of [from, to) to the state.
-func replayProducers(segs []*segment.Segment, state *producer.State, from, to kafkaproto.Offset, nowMs int64) error {
+func replayProducers(segs []*segment.Segment, state *producer.State, from, to kafkaproto.Offset,
+	nowMs int64) error {
 	for _, seg := range segs {
 		if seg.NextOffset() <= from {
 			continue
@@ -300,14 +314,17 @@ func describe(seg *segment.Segment, h batch.Header, pos int64) (producer.Batch, 
 		return producer.Describe(b)
 	}
 	return producer.Batch{
-		Producer: h.ProducerID, Epoch: h.ProducerEpoch, BaseSequence: h.BaseSequence, BaseOffset: h.BaseOffset,
-		LastOffsetDelta: h.LastOffsetDelta, MaxTimestamp: h.MaxTimestamp, Transactional: h.IsTransactional(),
+		Producer: h.ProducerID, Epoch: h.ProducerEpoch, BaseSequence: h.BaseSequence,
+		BaseOffset:      h.BaseOffset,
+		LastOffsetDelta: h.LastOffsetDelta, MaxTimestamp: h.MaxTimestamp,
+		Transactional: h.IsTransactional(),
 	}, nil
 }
 
 func abortedEntry(c producer.Completed) segment.AbortedTxn {
 	return segment.AbortedTxn{
-		ProducerID: c.Producer, FirstOffset: c.FirstOffset, LastOffset: c.LastOffset, LastStable: c.LastStable,
+		ProducerID: c.Producer, FirstOffset: c.FirstOffset, LastOffset: c.LastOffset,
+		LastStable: c.LastStable,
 	}
 }
 
@@ -341,7 +358,8 @@ func (l *Log) rebuildAborted(segs ...*segment.Segment) error {
 		"partition", l.tp.String(), "segments", len(segs))
 	hw := l.HighWatermark()
 	state := producer.New(producer.Options{MaxProducers: math.MaxInt32})
-	if err := replayProducers(*l.segs.Load(), state, l.StartOffset(), hw, l.store.nowMs()); err != nil {
+	if err := replayProducers(*l.segs.Load(), state, l.StartOffset(), hw,
+		l.store.nowMs()); err != nil {
 		return err
 	}
 	done := state.Commit(hw)

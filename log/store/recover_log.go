@@ -39,8 +39,10 @@ func (r *logRecovery) run() error {
 	err := r.recover()
 	if err != nil {
 		for _, seg := range r.segs {
-			err = errors.Join(err, seg.Close())
+			seg.Release() // Close would write indexes
 		}
+		r.l.segs.Store(new([]*segment.Segment))
+		r.l.mu.active = nil
 	}
 	return err
 }
@@ -92,7 +94,7 @@ func (r *logRecovery) begin() error {
 	r.g = &journal.GroupState{}
 	empty, err := r.l.store.holdsNothing(r.l.dir)
 	if err == nil && !empty && !r.o.lost {
-		r.l.store.log.Warn("the journal does not know this log; its leader epochs are rebuilt from it",
+		r.l.store.log.Warn("the journal does not know a log; its leader epochs are rebuilt",
 			"partition", r.l.tp.String())
 		o := *r.o
 		o.lost, o.clean = true, false
@@ -130,7 +132,8 @@ func (r *logRecovery) runEmpty() error {
 	g := r.g
 	base := max(g.LogStart(), g.Window.FirstOffset)
 	if g.Synced.Offset > base {
-		return kafkaproto.Corruptf("offsets %d to %d were synced, and no segment is there", base, g.Synced.Offset)
+		return kafkaproto.Corruptf("offsets %d to %d were synced, and no segment is there", base,
+			g.Synced.Offset)
 	}
 	r.index = g.FirstIndex() - 1
 	r.end = base
@@ -173,7 +176,8 @@ func (r *logRecovery) checkMark() error {
 	}
 	i := sort.Search(len(r.bases), func(i int) bool { return r.bases[i] >= mark.Segment })
 	if i == len(r.bases) || r.bases[i] != mark.Segment && r.bases[i] != mark.Offset {
-		return kafkaproto.Corruptf("offsets up to %d were synced in segment %d, which is not there", mark.Offset, mark.Segment)
+		return kafkaproto.Corruptf("offsets up to %d were synced, and segment %d is not there",
+			mark.Offset, mark.Segment)
 	}
 	return nil
 }
@@ -201,7 +205,8 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 		return false, err
 	}
 	base := r.baseIndex(seg.BaseOffset())
-	known := seg.Ready() && (whole || r.o.clean) && (base == 0 || seg.Size() == 0 || seg.BaseIndex() == base)
+	known := seg.Ready() && (whole || r.o.clean) && (base == 0 || seg.Size() == 0 ||
+		seg.BaseIndex() == base)
 	if !known {
 		if r.o.sameBoot && !whole && !r.o.clean {
 			if err := seg.DropCache(from); err != nil {
@@ -224,7 +229,8 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 		}
 	}
 	if seg.NextOffset() < r.end {
-		return false, kafkaproto.Corruptf("segment %d ends at %d, below %d", seg.BaseOffset(), seg.NextOffset(), r.end)
+		return false, kafkaproto.Corruptf("segment %d ends at %d, below %d", seg.BaseOffset(),
+			seg.NextOffset(), r.end)
 	}
 	r.end = seg.NextOffset()
 	if err := r.countIndexes(seg); err != nil {
@@ -232,8 +238,9 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 	}
 	r.takeSides()
 	if whole && !stop && i < len(r.bases)-1 && r.bases[i+1] < r.end {
-		return false, kafkaproto.Corruptf("segment %d holds offsets up to %d, and segment %d begins below",
-			seg.BaseOffset(), r.end, r.bases[i+1])
+		return false,
+			kafkaproto.Corruptf("segment %d holds offsets up to %d, and segment %d begins below",
+				seg.BaseOffset(), r.end, r.bases[i+1])
 	}
 	return stop, nil
 }
@@ -254,7 +261,8 @@ func (r *logRecovery) enter(i int) (stop bool, err error) {
 	return false, kafkaproto.Corruptf("segment %d follows the end at %d", base, r.end)
 }
 
-// countIndexes moves the index to that of the segment's last batch. After a cut the segment does not
+// countIndexes moves the index to that of the segment's last batch. After a cut the segment does
+// not
 // know it, and its batches are counted.
 func (r *logRecovery) countIndexes(seg *segment.Segment) error {
 	if seg.Size() == 0 {
@@ -329,11 +337,14 @@ func (r *logRecovery) check(seg *segment.Segment) func(h batch.Header, pos int64
 		dense := h.BaseOffset == next || first && pos > 0
 		switch epoch := r.epochAt(h.BaseOffset); {
 		case !old && !dense:
-			return kafkaproto.Corruptf("batch at %d has offset %d, expected %d", pos, h.BaseOffset, next)
+			return kafkaproto.Corruptf("batch at %d has offset %d, expected %d", pos, h.BaseOffset,
+				next)
 		case !old && h.LeaderEpoch != epoch:
-			return kafkaproto.Corruptf("batch at %d has leader epoch %d, %d was in force", pos, h.LeaderEpoch, epoch)
+			return kafkaproto.Corruptf("batch at %d has leader epoch %d, %d was in force", pos,
+				h.LeaderEpoch, epoch)
 		case old && h.LeaderEpoch < r.epoch:
-			return kafkaproto.Corruptf("batch at %d has leader epoch %d after %d", pos, h.LeaderEpoch, r.epoch)
+			return kafkaproto.Corruptf("batch at %d has leader epoch %d after %d", pos,
+				h.LeaderEpoch, r.epoch)
 		}
 		next, first = h.NextOffset(), false
 		if old {
@@ -369,7 +380,8 @@ func (r *logRecovery) dropFrom(i int, cause error) error {
 		if st, err := r.l.store.fs.Stat(seg.Path()); err == nil {
 			r.saveCut(seg, 0, st.Size(), cause)
 		}
-		if err := errors.Join(seg.Close(), segment.RemoveFiles(r.l.store.fs, r.l.dir, base, "")); err != nil {
+		if err := errors.Join(seg.Close(), segment.RemoveFiles(r.l.store.fs, r.l.dir, base,
+			"")); err != nil {
 			return err
 		}
 	}
@@ -388,7 +400,8 @@ func (r *logRecovery) refuseLostCut(i int, rec segment.Recovered) error {
 		return err
 	}
 	for n := 1; n+batch.HeaderSize <= len(tail); n++ {
-		if b, err := batch.First(tail[n:]); err == nil && b.BaseOffset() >= r.end && b.VerifyCRC() == nil {
+		if b, err := batch.First(tail[n:]); err == nil && b.BaseOffset() >= r.end &&
+			b.VerifyCRC() == nil {
 			return fmt.Errorf("segment %d is damaged at %d, and a good batch follows at %d: %w",
 				r.bases[i], rec.End, rec.End+int64(n), rec.Cause)
 		}
@@ -404,7 +417,8 @@ func (r *logRecovery) saveCut(seg *segment.Segment, from, to int64, cause error)
 	}
 	name := path.Join(r.l.dir, fmt.Sprintf("%020d.%d.cut", seg.BaseOffset(), from))
 	r.l.store.log.Warn("cut the torn tail of a log, which was never acknowledged as durable",
-		"partition", r.l.tp.String(), "segment", int64(seg.BaseOffset()), "from", from, "bytes", to-from,
+		"partition", r.l.tp.String(), "segment", int64(seg.BaseOffset()), "from", from, "bytes",
+		to-from,
 		"cause", cause, "kept", name)
 	tail := make([]byte, min(to-from, maxCutBytes))
 	n, err := seg.ReadAt(tail, from)
@@ -456,7 +470,8 @@ func (r *logRecovery) cutAtTrunc() error {
 			}
 		}
 		r.segs = r.segs[:i+1]
-		if err := r.cut(i, segment.Recovered{End: at, FileSize: st.Size(), Cause: errors.New("a truncation was not finished")}); err != nil {
+		if err := r.cut(i, segment.Recovered{End: at, FileSize: st.Size(),
+			Cause: errors.New("a truncation was not finished")}); err != nil {
 			return err
 		}
 		r.end = seg.NextOffset()

@@ -63,7 +63,8 @@ func (l *Log) deletable(nowMs int64) int {
 			break
 		}
 		below := !last && segs[i+1].BaseOffset() <= start
-		old := c.Delete && c.RetentionAge > 0 && nowMs-l.segmentTime(seg) > c.RetentionAge.Milliseconds()
+		old := c.Delete && c.RetentionAge > 0 &&
+			nowMs-l.segmentTime(seg) > c.RetentionAge.Milliseconds()
 		much := c.Delete && c.RetentionBytes > 0 && excess >= seg.Size()
 		if !below && !old && !much {
 			break
@@ -75,7 +76,8 @@ func (l *Log) deletable(nowMs int64) int {
 }
 
 // segmentTime is the age by which a segment is kept: its largest timestamp, or when it was last
-// written to by the broker's clock where that is earlier: clients' clocks may lie ahead (ruling 15).
+// written to by the broker's clock where that is earlier: clients' clocks may lie ahead (ruling
+// 15).
 func (l *Log) segmentTime(seg *segment.Segment) int64 {
 	written := int64(-1)
 	l.mu.Lock()
@@ -134,7 +136,8 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	for _, seg := range gone {
 		errs = append(errs, seg.Delete(), seg.Remove())
 	}
-	l.store.log.Info("deleted segments", "partition", l.tp.String(), "segments", n, "start", int64(start))
+	l.store.log.Info("deleted segments", "partition", l.tp.String(), "segments", n, "start",
+		int64(start))
 	return errors.Join(errs...)
 }
 
@@ -184,7 +187,8 @@ func (l *Log) DeleteRecords(to kafkaproto.Offset) error {
 		return nil
 	}
 	if to > l.EndOffset() {
-		return kafkaproto.Faultf(kerr.OffsetOutOfRange, "cannot delete records of %s up to %d: it ends at %d",
+		return kafkaproto.Faultf(kerr.OffsetOutOfRange,
+			"cannot delete records of %s up to %d: it ends at %d",
 			l.tp, to, l.EndOffset())
 	}
 	// The start must not outlive the records that it stands for.

@@ -177,7 +177,8 @@ func TestDeleteRecords(t *testing.T) {
 		s = openStore(t, o)
 		l = openLog(t, s, 1, Config{SegmentBytes: 400})
 		if l.StartOffset() != want || l.EndOffset() != appended.End {
-			t.Fatalf("after a restart [%d, %d), want [%d, %d)", l.StartOffset(), l.EndOffset(), want, appended.End)
+			t.Fatalf("after a restart [%d, %d), want [%d, %d)", l.StartOffset(), l.EndOffset(),
+				want, appended.End)
 		}
 		checkIndexes(t, l)
 		if got := readAll(t, l, want); len(got) != int(appended.End-want) || got[0].off != want {
@@ -234,7 +235,8 @@ func TestTimeLookup(t *testing.T) {
 				t.Fatalf("offset for time %d below %d: %+v %v, want %+v", ts, limit, got, err, want)
 			}
 			if got, err := l.MaxTimestamp(limit); err != nil || got != largest {
-				t.Fatalf("max timestamp in [%d, %d): %+v %v, want %+v", start, limit, got, err, largest)
+				t.Fatalf("max timestamp in [%d, %d): %+v %v, want %+v", start, limit, got, err,
+					largest)
 			}
 		}
 	}
@@ -259,7 +261,8 @@ func TestDeleteLog(t *testing.T) {
 		t.Fatalf("a reader lost its bytes: %v", err)
 	}
 	r.Release()
-	if _, err := l.Append(values(1, "b"), AppendOptions{}); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	if _, err := l.Append(values(1, "b"), AppendOptions{}); !errors.Is(err,
+		kerr.UnknownTopicOrPartition) {
 		t.Fatalf("append: %v", err)
 	}
 	if _, err := l.Read(0, 1000, 1, true); !errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -329,7 +332,8 @@ func TestPartitionDir(t *testing.T) {
 			t.Errorf("%s is not read as deleted", name)
 		}
 	}
-	for _, name := range []string{"journal", "a-", "-1", "a--1", "a-01", "a-+1", "a-99999999999", "a.x-delete"} {
+	for _, name := range []string{"journal", "a-", "-1", "a--1", "a-01", "a-+1", "a-99999999999",
+		"a.x-delete"} {
 		if tp, gone, ok := partitionDir(name); ok && !(name == "a--1" && tp.Topic == "a-") {
 			t.Errorf("%s is read as %v %v", name, tp, gone)
 		}

@@ -30,7 +30,10 @@ type sidecar struct {
 	kafka []byte // nil when there is no producer
 }
 
-func sidecarName(end kafkaproto.Offset, ext string) string { return fmt.Sprintf("%020d%s", end, ext) }
+func sidecarName(end kafkaproto.Offset, ext string) string {
+	return fmt.Sprintf("%020d%s", end,
+		ext)
+}
 
 // sidecarEnd reads the log end in a sidecar's name.
 func sidecarEnd(name, ext string) (kafkaproto.Offset, bool) {
@@ -72,12 +75,14 @@ func (l *Log) syncSidecar(sc sidecar) error { return l.putSidecar(l.store.fs, sc
 
 func (l *Log) putSidecar(fsys vfs.FS, sc sidecar) error {
 	if sc.kafka != nil {
-		err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)), sc.kafka)
+		err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)),
+			sc.kafka)
 		if err != nil {
 			return err
 		}
 	}
-	if err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, sidecarExt)), sc.ours); err != nil {
+	if err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, sidecarExt)),
+		sc.ours); err != nil {
 		return err
 	}
 	l.sidecarAt.Store(int64(sc.end))
@@ -125,7 +130,8 @@ func (l *Log) removeSidecar(end kafkaproto.Offset, ext string) {
 
 // loadProducers finds the newest producer state that is whole and not ahead of the log. It gives
 // the offset at which replay goes on. A sidecar ahead of the log belongs to a tail that is gone.
-func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset, error) {
+func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset,
+	error) {
 	o := producer.Options{ExpirationMs: l.config.Load().ProducerExpiry.Milliseconds()}
 	ends, err := l.listSidecars(sidecarExt)
 	if err != nil {
@@ -155,9 +161,11 @@ func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafk
 	return producer.New(o), start, nil
 }
 
-// importProducers takes Kafka's newest snapshot where we have no sidecar of our own: a compacted log
+// importProducers takes Kafka's newest snapshot where we have no sidecar of our own: a compacted
+// log
 // does not give its sequences again.
-func (l *Log) importProducers(state *producer.State, start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset, error) {
+func (l *Log) importProducers(state *producer.State, start,
+	end kafkaproto.Offset) (*producer.State, kafkaproto.Offset, error) {
 	ends, err := l.listSidecars(snapshotExt)
 	if err != nil {
 		return nil, 0, err

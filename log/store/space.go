@@ -24,7 +24,8 @@ type space struct {
 func (s *space) check(internal bool, n int) error {
 	s.written.Add(int64(n))
 	if !internal && s.low.Load() {
-		return kafkaproto.Faultf(kerr.KafkaStorageError, "the disk is nearly full: only the reserve is left")
+		return kafkaproto.Faultf(kerr.KafkaStorageError,
+			"the disk is nearly full: only the reserve is left")
 	}
 	return nil
 }

@@ -124,7 +124,8 @@ func (o Options) withDefaults() Options {
 // (retention, sealing, deletion) and the cleaner.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{o: o, fs: o.FS, clock: o.Clock, log: o.Logger, files: segment.NewFileCache(o.MaxOpenFiles)}
+	s := &Store{o: o, fs: o.FS, clock: o.Clock, log: o.Logger,
+		files: segment.NewFileCache(o.MaxOpenFiles)}
 	s.mu.logs = make(map[kafkaproto.PartitionID]*Log)
 	s.mu.names = make(map[kafkaproto.TopicPartition]*Log)
 	s.committer, s.janitor, s.cleaner = newCommitter(s), newJanitor(s), newCleaner(s)
@@ -173,7 +174,8 @@ func compareTP(a, b kafkaproto.TopicPartition) int {
 // OpenLog gives the log of a partition, recovered or made new. A log that recovery found damaged
 // is given too: Offline says why it cannot be used. A new log is durable, and takes appends, after
 // StartSolo.
-func (s *Store) OpenLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition, c Config) (*Log, error) {
+func (s *Store) OpenLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition, c Config) (*Log,
+	error) {
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
@@ -200,7 +202,8 @@ func (s *Store) OpenLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition,
 
 // createLog makes the directory of a new log. Nothing of it is synced: StartSolo does that for
 // many logs at once.
-func (s *Store) createLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition, c Config) (*Log, error) {
+func (s *Store) createLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition, c Config) (*Log,
+	error) {
 	l := newLog(s, id, tp)
 	l.SetConfig(c)
 	if _, err := s.fs.Stat(l.dir); err == nil {
@@ -277,7 +280,8 @@ func (s *Store) syncNewDirs(logs []*Log) error {
 	if errors.Is(err, vfs.ErrUnsupported) {
 		err = nil
 		for _, l := range fresh {
-			err = errors.Join(err, syncFile(s.fs, path.Join(l.dir, segment.MetadataFile)), s.fs.SyncDir(l.dir))
+			err = errors.Join(err, syncFile(s.fs, path.Join(l.dir, segment.MetadataFile)),
+				s.fs.SyncDir(l.dir))
 		}
 		err = errors.Join(err, s.fs.SyncDir(s.o.Dir))
 	}
@@ -359,7 +363,8 @@ func (s *Store) fail(err error) error {
 	if !s.failed.CompareAndSwap(nil, &err) {
 		return s.Err()
 	}
-	s.log.Error("data directory has stopped; it must be checked and the broker restarted", "error", err)
+	s.log.Error("data directory has stopped; it must be checked and the broker restarted", "error",
+		err)
 	s.janitor.post(func() {
 		for _, l := range s.Logs() {
 			l.goOffline(err)

@@ -28,7 +28,8 @@ func TestAppendReadReopen(t *testing.T) {
 		if got := int(l.EndOffset()); got != len(want) {
 			t.Fatalf("run %d: end is %d, want %d", run, got, len(want))
 		}
-		if got, wantTerm := int(l.Term()), max(run, 1); run > 0 && got != run+1 || run == 0 && got != wantTerm {
+		if got, wantTerm := int(l.Term()), max(run, 1); run > 0 && got != run+1 || run == 0 &&
+			got != wantTerm {
 			t.Fatalf("run %d: term %d", run, got)
 		}
 		for i := range 50 {
@@ -100,7 +101,8 @@ func TestReadBounds(t *testing.T) {
 	} {
 		r, err := l.Read(c.off, c.max, c.limit, c.one)
 		if err != nil || r.Len != c.n*one || c.n > 0 && r.First != c.first {
-			t.Errorf("read %+v: %d bytes (%d batches) from %d, %v", c, r.Len, r.Len/one, r.First, err)
+			t.Errorf("read %+v: %d bytes (%d batches) from %d, %v", c, r.Len, r.Len/one, r.First,
+				err)
 		}
 		r.Release()
 	}

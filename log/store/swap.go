@@ -29,7 +29,8 @@ func segmentName(base kafkaproto.Offset) string { return fmt.Sprintf("%020d", ba
 //  4. The old files become .deleted, the new ones get their names, the directory is synced.
 //  5. The journal says that the swap is done, and the old files go.
 //
-// A crash before 2 leaves .cleaned files, which the next start removes; one behind it is finished by
+// A crash before 2 leaves .cleaned files, which the next start removes; one behind it is finished
+// by
 // the next start (finishSwaps).
 func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
 	if err := errors.Join(out.SyncAll(), l.store.fs.SyncDir(l.dir)); err != nil {
@@ -62,9 +63,11 @@ func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
 		l.goOffline(fmt.Errorf("swap segments of %s: %w", l.tp, err))
 		return err
 	}
-	// Durable before the next pass writes a file of the same name, which an open intent would take for
+	// Durable before the next pass writes a file of the same name, which an open intent would take
+	// for
 	// the new segment.
-	err = l.store.journalCommit([]journal.Record{{Group: l.id, Body: journal.SwapDone{ID: intent.ID}}})
+	err = l.store.journalCommit([]journal.Record{{Group: l.id,
+		Body: journal.SwapDone{ID: intent.ID}}})
 	for _, seg := range group {
 		err = errors.Join(err, seg.Remove())
 	}
@@ -75,8 +78,10 @@ func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
 }
 
 // swapRecords is what the journal must hold before the swap.
-func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journal.SwapIntent, []journal.Record, error) {
-	intent := journal.SwapIntent{Kind: journal.SwapCompact, Add: []string{segmentName(out.BaseOffset())}}
+func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journal.SwapIntent,
+	[]journal.Record, error) {
+	intent := journal.SwapIntent{Kind: journal.SwapCompact,
+		Add: []string{segmentName(out.BaseOffset())}}
 	for _, seg := range group {
 		intent.Remove = append(intent.Remove, segmentName(seg.BaseOffset()))
 	}
@@ -92,8 +97,10 @@ func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journ
 	}
 	next := segs[at+len(group)]
 	recs := l.windowLocked(next, 0)
-	if w, ok := recs[0].Body.(journal.Window); !ok || w.FirstOffset < next.BaseOffset() || w.FirstIndex == 0 {
-		return intent, nil, fmt.Errorf("raft index of the segment at %d is not known", next.BaseOffset())
+	if w, ok := recs[0].Body.(journal.Window); !ok || w.FirstOffset < next.BaseOffset() ||
+		w.FirstIndex == 0 {
+		return intent, nil, fmt.Errorf("raft index of the segment at %d is not known",
+			next.BaseOffset())
 	}
 	g, _ := l.store.journal.Group(l.id)
 	for _, s := range g.Swaps {
@@ -128,13 +135,15 @@ func (l *Log) replace(group []*segment.Segment, out *segment.Segment) error {
 func (r *logRecovery) finishSwaps() error {
 	for _, intent := range r.g.Swaps {
 		if intent.Kind != journal.SwapCompact || len(intent.Add) != 1 {
-			return fmt.Errorf("swap %d of kind %d was begun by another release", intent.ID, intent.Kind)
+			return fmt.Errorf("swap %d of kind %d was begun by another release", intent.ID,
+				intent.Kind)
 		}
 		if err := r.finishSwap(intent); err != nil {
 			return fmt.Errorf("finish swap of segment %s: %w", intent.Add[0], err)
 		}
 		r.changed = true
-		r.recs = append(r.recs, journal.Record{Group: r.l.id, Body: journal.SwapDone{ID: intent.ID}})
+		r.recs = append(r.recs, journal.Record{Group: r.l.id,
+			Body: journal.SwapDone{ID: intent.ID}})
 	}
 	return nil
 }

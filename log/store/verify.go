@@ -59,7 +59,10 @@ func verifyLog(fsys vfs.FS, dir string, bases []kafkaproto.Offset) Verified {
 	if len(bases) > 0 {
 		v.Start, v.End = bases[0], bases[0]
 	}
-	problem := func(format string, args ...any) { v.Problems = append(v.Problems, fmt.Sprintf(format, args...)) }
+	problem := func(format string, args ...any) {
+		v.Problems = append(v.Problems,
+			fmt.Sprintf(format, args...))
+	}
 	epoch := kafkaproto.LeaderEpoch(-1)
 	for _, base := range bases {
 		name := path.Join(dir, segmentName(base)+".log")
@@ -75,7 +78,8 @@ func verifyLog(fsys vfs.FS, dir string, bases []kafkaproto.Offset) Verified {
 				problem("%s: at %d: %v", name, pos, err)
 			}
 			if b.BaseOffset() < v.End {
-				problem("%s: at %d: offset %d, expected %d or more", name, pos, b.BaseOffset(), v.End)
+				problem("%s: at %d: offset %d, expected %d or more", name, pos, b.BaseOffset(),
+					v.End)
 			}
 			if b.LeaderEpoch() < epoch {
 				problem("%s: at %d: leader epoch %d after %d", name, pos, b.LeaderEpoch(), epoch)
@@ -103,7 +107,8 @@ type scrubber struct {
 }
 
 func newScrubber(s *Store) *scrubber {
-	c := &scrubber{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	c := &scrubber{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	c.pace = pacer{clock: s.clock, rate: s.o.Scrub.BytesPerSec, stop: c.stop}
 	return c
 }
