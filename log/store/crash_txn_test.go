@@ -65,6 +65,10 @@ func (r *txnRun) step() {
 		kind := batch.ControlKind(r.rng.IntN(2))
 		a := mark(r.t, r.l, kind, pid)
 		r.events = append(r.events, txnEvent{off: a.BaseOffset, pid: pid, marker: true, abort: kind == batch.Abort})
+	case n < 28 && !r.cfg.Strict:
+		r.l.Commit(r.l.EndOffset())
+		settle(r.s)
+		r.check()
 	case n < 30:
 		commitAll(r.t, r.l)
 		settle(r.s)
