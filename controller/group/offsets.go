@@ -310,8 +310,8 @@ func (g *group) fetchOne(in *fetchInput, t *fetchTopic, p int32) fetchedOffset {
 	return fetchedOffset{partition: p, offset: o.Offset, epoch: o.Epoch, metadata: o.Metadata}
 }
 
-// deleteOffsetsInput is an OffsetDelete of topics that exist. The answer is a [][]int16, a code for
-// each partition of each topic, or a *kerr.Error for the request.
+// deleteOffsetsInput is an OffsetDelete of partitions that exist. The answer is a []int16 with one
+// code for each partition, or a *kerr.Error for the request.
 type deleteOffsetsInput struct {
 	group  string
 	topics []fetchTopic
@@ -329,16 +329,16 @@ func (m *Machine) deleteOffsets(to coord.Ticket, in *deleteOffsetsInput) {
 		m.out.Reply(to, kerr.NonEmptyGroup) // what its members are at is not known
 		return
 	}
-	codes := make([][]int16, len(in.topics))
+	var codes []int16
 	for i := range in.topics {
 		t := &in.topics[i]
-		codes[i] = make([]int16, len(t.partitions))
 		subscribed := g.isSubscribed(t.topic)
-		for j, p := range t.partitions {
+		for _, p := range t.partitions {
 			if subscribed {
-				codes[i][j] = kerr.GroupSubscribedToTopic.Code
+				codes = append(codes, kerr.GroupSubscribedToTopic.Code)
 				continue
 			}
+			codes = append(codes, 0)
 			k := offsetKey{in.group, t.topic, p}
 			if g.offsets[t.topic][p] != nil || g.hasPending(k) {
 				m.writeOffset(k, nil, nil)

@@ -64,12 +64,20 @@ func (s *Service) List(req *kmsg.ListGroupsRequest, reply func(*kmsg.ListGroupsR
 	})
 }
 
-// Delete answers DeleteGroups, in the order asked.
+// Delete answers DeleteGroups, in the order asked; a group that is named twice is deleted once.
 func (s *Service) Delete(req *kmsg.DeleteGroupsRequest, reply func(*kmsg.DeleteGroupsResponse)) {
+	var ids []string
+	seen := make(map[string]bool, len(req.Groups))
+	for _, id := range req.Groups {
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
 	resp := kmsg.NewPtrDeleteGroupsResponse()
-	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(req.Groups))
-	gather(len(req.Groups), func(i int, done func()) {
-		id := req.Groups[i]
+	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(ids))
+	gather(len(ids), func(i int, done func()) {
+		id := ids[i]
 		s.ask(id, &deleteGroupInput{id}, func(out any, err error) {
 			g := &resp.Groups[i]
 			g.Group = id

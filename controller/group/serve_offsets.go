@@ -268,24 +268,26 @@ func (s *Service) OffsetDelete(
 	}
 	topics := s.o.Topics()
 	in := &deleteOffsetsInput{group: req.Group}
-	var where []int // the answer's topic of each of the input's
+	var codes []*int16 // where the codes of the partitions that exist belong
 	resp.Topics = make([]kmsg.OffsetDeleteResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		t, rt := &req.Topics[i], &resp.Topics[i]
 		rt.Topic = t.Topic
 		rt.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions))
-		ps := make([]int32, len(t.Partitions))
-		_, _, known := topics.Topic(t.Topic)
+		_, count, _ := topics.Topic(t.Topic)
+		ask := fetchTopic{topic: t.Topic}
 		for j := range t.Partitions {
-			ps[j] = t.Partitions[j].Partition
-			rt.Partitions[j].Partition = ps[j]
-			if !known {
-				rt.Partitions[j].ErrorCode = kerr.UnknownTopicOrPartition.Code
+			p, rp := t.Partitions[j].Partition, &rt.Partitions[j]
+			rp.Partition = p
+			if p < 0 || p >= count {
+				rp.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				continue
 			}
+			ask.partitions = append(ask.partitions, p)
+			codes = append(codes, &rp.ErrorCode)
 		}
-		if known && len(ps) > 0 {
-			in.topics = append(in.topics, fetchTopic{topic: t.Topic, partitions: ps})
-			where = append(where, i)
+		if len(ask.partitions) > 0 {
+			in.topics = append(in.topics, ask)
 		}
 	}
 	if len(in.topics) == 0 {
@@ -301,10 +303,8 @@ func (s *Service) OffsetDelete(
 			reply(resp)
 			return
 		}
-		for i, codes := range out.([][]int16) {
-			for j, code := range codes {
-				resp.Topics[where[i]].Partitions[j].ErrorCode = code
-			}
+		for i, code := range out.([]int16) {
+			*codes[i] = code
 		}
 		reply(resp)
 	})
