@@ -117,8 +117,9 @@ func sameProducer(a, b *Producer) bool {
 }
 
 // hold queues the replies of the last steps at the position they saw, and lets go those that are
-// committed already (O2, O5).
+// committed already (O2, O6).
 func (s *shard[In, Out]) hold() {
+	until := s.r.now().Steady + s.r.o.CommitTimeout.Milliseconds()
 	for _, rep := range s.effects.Replies {
 		done := s.tickets[rep.To]
 		if done == nil {
@@ -126,7 +127,7 @@ func (s *shard[In, Out]) hold() {
 				s, rep.To, len(s.tickets), s.nextTicket))
 		}
 		delete(s.tickets, rep.To)
-		s.held = append(s.held, held[Out]{end: s.end, out: rep.Out, done: done})
+		s.held = append(s.held, held[Out]{s.end, until, rep.Out, done})
 	}
 	clear(s.effects.Replies)
 	s.effects.Replies = s.effects.Replies[:0]
@@ -194,7 +195,10 @@ func (s *shard[In, Out]) commitMoved(lost error) {
 // dropped unloads the shard: its machine is ahead of the log. It is loaded again after a while.
 func (s *shard[In, Out]) dropped(cause error) {
 	s.r.Counters.Drops.Add(1)
-	s.r.log.Warn("append dropped, shard unloaded", "partition", s.n, "end", int64(s.end), "err", cause)
+	if s.loud() {
+		s.r.log.Warn("append dropped, shard unloaded", "partition", s.n, "end", int64(s.end),
+			"in_a_row", s.failures+1, "err", cause)
+	}
 	s.drop(kafkaproto.Faultf(kerr.NotCoordinator, "%s was unloaded: %v", s, cause))
 	s.backOff()
 }

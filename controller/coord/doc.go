@@ -21,8 +21,9 @@
 //	O1  A machine is used by one goroutine at a time.
 //	O2  No reply shows state that is not committed, and every input is answered exactly once.
 //	O3  Replay uses the same code as a live step, so a restart is an everyday path.
-//	O4  A shard's queue is bounded; an idle shard costs a timer at most, and no goroutine.
-//	O5  The replies of one shard go out in the order of its steps.
+//	O4  A reply waits CommitTimeout for its commit and no longer; then its outcome is open.
+//	O5  A shard's queue is bounded; an idle shard costs a timer at most, and no goroutine.
+//	O6  The replies of one shard go out in the order of its steps.
 //
 // Not here: reading the high watermark from a majority before a read (ruling 19). The solo log
 // needs none; a replicated one puts it behind Log.WhenCommitted.

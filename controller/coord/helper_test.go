@@ -150,7 +150,8 @@ type rig struct {
 }
 
 func newRig(t *testing.T, mod func(*coord.Options[cmd, string])) *rig {
-	r := &rig{t: t, clock: clock.NewManual(time.UnixMilli(1_000_000)), logs: map[int32]*coordtest.Log{}}
+	r := &rig{t: t, clock: clock.NewManual(time.UnixMilli(1_000_000)),
+		logs: map[int32]*coordtest.Log{}}
 	o := coord.Options[cmd, string]{
 		Clock: r.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Name: "test",
 		NewMachine: func(int32) coord.Machine[cmd, string] { return newRegister() },

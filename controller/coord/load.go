@@ -85,7 +85,10 @@ func (s *shard[In, Out]) loadSlice() {
 }
 
 func (s *shard[In, Out]) loadFailed(err error) {
-	s.r.log.Error("shard cannot be loaded", "partition", s.n, "offset", int64(s.load.pos), "err", err)
+	if s.loud() {
+		s.r.log.Error("shard cannot be loaded", "partition", s.n, "offset", int64(s.load.pos),
+			"in_a_row", s.failures+1, "err", err)
+	}
 	s.drop(err)
 	s.backOff()
 	s.load.err = kafkaproto.Faultf(kerr.CoordinatorNotAvailable, "%s cannot be loaded: %v", s, err)

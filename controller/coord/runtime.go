@@ -29,6 +29,9 @@ type Options[In, Out any] struct {
 	QueueLimit int
 	// BatchBytes bounds a batch that holds several records; 0 is 512 KiB.
 	BatchBytes int
+	// CommitTimeout bounds how long an answer waits for the commit of what it shows; then its
+	// client is told COORDINATOR_NOT_AVAILABLE, and what was written stays. 0 is 5 s.
+	CommitTimeout time.Duration
 	// LoadBytes is what is replayed before other shards have their turn; 0 is 1 MiB.
 	LoadBytes int
 }
@@ -39,6 +42,9 @@ func (o *Options[In, Out]) setDefaults() {
 	}
 	if o.BatchBytes == 0 {
 		o.BatchBytes = 512 << 10
+	}
+	if o.CommitTimeout == 0 {
+		o.CommitTimeout = 5 * time.Second
 	}
 	if o.LoadBytes == 0 {
 		o.LoadBytes = 1 << 20
@@ -55,6 +61,7 @@ type Counters struct {
 	Drops   atomic.Int64 // appends dropped, each with an unload
 	Skipped atomic.Int64 // records stepped over in replays
 	Refused atomic.Int64 // inputs refused by a full queue
+	Late    atomic.Int64 // answers given up, as the commit did not come
 	Loaded  atomic.Int64 // shards active now
 	Waiting atomic.Int64 // inputs without an answer now
 }

@@ -302,6 +302,25 @@ func TestDeadlines(t *testing.T) {
 	r.want(late, "rang")
 }
 
+func TestCommitThatDoesNotCome(t *testing.T) {
+	r := newRig(t, nil)
+	set := r.do("set", "a", "1")
+	r.clock.Advance(2 * time.Second)
+	get := r.do("get", "a")
+	r.clock.Advance(2999 * time.Millisecond)
+	r.want(set, "waiting")
+	r.clock.Advance(time.Millisecond)
+	r.want(set, notAvailable)
+	r.want(get, "waiting")
+	r.log(0).Commit() // late, and yet it counts
+	r.want(get, "1")
+	r.want(set, notAvailable)
+	if late, waiting := r.rt.Counters.Late.Load(), r.rt.Counters.Waiting.Load(); late != 1 ||
+		waiting != 0 {
+		t.Fatalf("%d late, %d waiting", late, waiting)
+	}
+}
+
 func TestInspect(t *testing.T) {
 	r := newRig(t, nil)
 	var loaded []bool

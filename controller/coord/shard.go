@@ -38,9 +38,10 @@ type input[In, Out any] struct {
 
 // held is an answer that waits for its position to be committed.
 type held[Out any] struct {
-	end  kafkaproto.Offset
-	out  Out
-	done func(Out, error)
+	end   kafkaproto.Offset
+	until int64 // steady time at which its client is told that it takes too long
+	out   Out
+	done  func(Out, error)
 }
 
 // shard is one partition of a coordinator. The fields above mu belong to whoever runs the shard;
@@ -62,7 +63,7 @@ type shard[In, Out any] struct {
 	size       int // of these, about, in bytes
 
 	end      kafkaproto.Offset // of what is appended
-	held     []held[Out]       // ascending by end
+	held     []held[Out]       // ascending by end and until
 	watching bool              // one WhenCommitted is pending
 
 	failures int   // loads failed and appends dropped in a row
@@ -216,11 +217,34 @@ func (s *shard[In, Out]) step(in *input[In, Out]) {
 // tick lets the machine do what is due, or loads again what is wanted.
 func (s *shard[In, Out]) tick() {
 	now := s.r.now()
+	s.giveUp(now.Steady)
 	switch {
 	case s.state == active && s.machine.Deadline() <= now.Steady:
 		s.machine.Tick(now, &s.effects)
 	case s.state == unloaded && s.wanted:
 		s.want()
+	}
+}
+
+// giveUp answers those who have waited too long for a commit. Their outcome is open: what they
+// wrote may be committed later.
+func (s *shard[In, Out]) giveUp(now int64) {
+	n := 0
+	for n < len(s.held) && s.held[n].until <= now {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	due := s.held[:n:n]
+	s.held = s.held[n:]
+	s.r.Counters.Waiting.Add(-int64(n))
+	s.r.Counters.Late.Add(int64(n))
+	var none Out
+	err := kafkaproto.Faultf(kerr.CoordinatorNotAvailable,
+		"%s: offset %d was not committed in %v", s, due[0].end, s.r.o.CommitTimeout)
+	for i := range due {
+		due[i].done(none, err)
 	}
 }
 
@@ -233,6 +257,9 @@ func (s *shard[In, Out]) arm() {
 		at = s.machine.Deadline()
 	case s.state == unloaded && s.wanted:
 		at = s.retryAt
+	}
+	if len(s.held) > 0 {
+		at = min(at, s.held[0].until)
 	}
 	if at >= s.armed {
 		return
@@ -294,6 +321,9 @@ func (s *shard[In, Out]) backOff() {
 	s.failures++
 	s.retryAt = s.r.now().Steady + wait.Milliseconds()
 }
+
+// loud tells whether a failure is worth a line: the first in a row is, and then ever fewer.
+func (s *shard[In, Out]) loud() bool { return s.failures&(s.failures-1) == 0 }
 
 // close ends the shard when no worker runs it any more.
 func (s *shard[In, Out]) close(err error) {

@@ -230,7 +230,8 @@ func showFetch(resp *kmsg.OffsetFetchResponse) string {
 		fmt.Fprint(&b, code(resp.ErrorCode))
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				fmt.Fprintf(&b, " %s", showOffset(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode))
+				fmt.Fprintf(&b, " %s", showOffset(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata,
+					p.ErrorCode))
 			}
 		}
 		return b.String()
@@ -246,7 +247,8 @@ func showFetch(resp *kmsg.OffsetFetchResponse) string {
 				name = fmt.Sprintf("id%d", t.TopicID[15])
 			}
 			for _, p := range t.Partitions {
-				fmt.Fprintf(&b, " %s", showOffset(name, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode))
+				fmt.Fprintf(&b, " %s", showOffset(name, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata,
+					p.ErrorCode))
 			}
 		}
 	}
@@ -300,7 +302,8 @@ func (w *world) showLog() []string {
 func showBatch(b batch.Batch) []string {
 	if b.IsControl() {
 		m, err := b.Marker()
-		return []string{fmt.Sprintf("marker producer=%d commit=%v %v", b.ProducerID(), m.Kind == batch.Commit, err)}
+		return []string{fmt.Sprintf("marker producer=%d commit=%v %v", b.ProducerID(),
+			m.Kind == batch.Commit, err)}
 	}
 	var out []string
 	err := b.Each(1<<20, func(r *batch.Record) (bool, error) {

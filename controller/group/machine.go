@@ -28,9 +28,6 @@ type Machine struct {
 	// now and out belong to the call in progress.
 	now coord.Now
 	out *coord.Effects[any]
-
-	// Counts since the machine was made; the service adds them up.
-	rebalances, expired int64
 }
 
 // NewMachine makes an empty shard.

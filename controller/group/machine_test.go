@@ -65,7 +65,8 @@ func (g *group) check(armed map[*timer]bool) error {
 				return fmt.Errorf("member %q is not found by its instance", mb.id)
 			}
 		}
-		if mb.join != 0 && g.state != PreparingRebalance || mb.sync != 0 && g.state != CompletingRebalance {
+		if mb.join != 0 && g.state != PreparingRebalance || mb.sync != 0 &&
+			g.state != CompletingRebalance {
 			return fmt.Errorf("member %q has parked join %d, sync %d", mb.id, mb.join, mb.sync)
 		}
 		if !armed[&mb.session] && !armed[&g.phase] {
@@ -74,7 +75,8 @@ func (g *group) check(armed map[*timer]bool) error {
 	}
 	switch {
 	case awaiting != g.awaiting || syncing != g.syncing:
-		return fmt.Errorf("%d await and %d sync, counted %d and %d", awaiting, syncing, g.awaiting, g.syncing)
+		return fmt.Errorf("%d await and %d sync, counted %d and %d", awaiting, syncing, g.awaiting,
+			g.syncing)
 	case len(g.byID) != len(g.members) || len(g.static) != static:
 		return fmt.Errorf("%d members, %d by id, %d static, %d by instance",
 			len(g.members), len(g.byID), static, len(g.static))
@@ -107,7 +109,8 @@ func (m *Machine) settled() settled {
 			s.Groups[id] = g.value(g.since)
 			for i := range s.Groups[id].Members {
 				mv := &s.Groups[id].Members[i]
-				mv.Subscription, mv.Assignment = append([]byte{}, mv.Subscription...), append([]byte{}, mv.Assignment...)
+				mv.Subscription, mv.Assignment = append([]byte{}, mv.Subscription...), append([]byte{},
+					mv.Assignment...)
 			}
 		}
 		for t, ps := range g.offsets {
@@ -153,7 +156,8 @@ func (s settled) diff(live settled, liveGroups map[string]*group) string {
 func replayAnything(t *testing.T, id string, g *groupValue) {
 	m := NewMachine(DefaultConfig())
 	now := coord.Now{Wall: 1, Steady: 1}
-	m.applyGroup(id, &groupValue{ProtocolType: "consumer", Generation: 1, Protocol: "range", Leader: "m",
+	m.applyGroup(id, &groupValue{ProtocolType: "consumer", Generation: 1, Protocol: "range",
+		Leader:  "m",
 		Members: []memberValue{{ID: "m", Instance: "i"}, {ID: "n"}}})
 	m.applyGroup(id, g)
 	m.Loaded(now)
@@ -253,10 +257,12 @@ func TestCrashAtEveryRecord(t *testing.T) {
 	live := map[int]settled{}
 	note := func() { live[len(r.log)] = r.m.settled() }
 	commit := func(group, member string, gen int32, p *coord.Producer, topics ...string) {
-		in := &commitInput{version: 9, group: group, member: member, generation: gen, retention: -1, producer: p}
+		in := &commitInput{version: 9, group: group, member: member, generation: gen, retention: -1,
+			producer: p}
 		for i, t := range topics {
 			in.partitions = append(in.partitions, commitPartition{
-				topic: t, topicID: kafkaproto.TopicID{byte(i)}, partition: int32(i), offset: kafkaproto.Offset(len(r.log)),
+				topic: t, topicID: kafkaproto.TopicID{byte(i)}, partition: int32(i),
+				offset: kafkaproto.Offset(len(r.log)),
 			})
 		}
 		r.do(in)
@@ -285,7 +291,8 @@ func TestCrashAtEveryRecord(t *testing.T) {
 	commit("g", "", -1, tx, "w")
 	r.do(&endTxnInput{coord.Marker{Producer: *tx}})
 	note()
-	r.do(&deleteOffsetsInput{"g", []fetchTopic{{topic: "v", partitions: []int32{1}}}}) // offset tombstone
+	r.do(&deleteOffsetsInput{"g", []fetchTopic{{topic: "v",
+		partitions: []int32{1}}}}) // offset tombstone
 	note()
 	r.do(&dropOffsetsInput{"u", func(string, kafkaproto.TopicID) bool { return true }})
 	note()
@@ -334,7 +341,8 @@ func checkKinds(t *testing.T, log []coord.Entry) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := fmt.Sprintf("%T value %v transaction %v", k, e.Record.Value != nil, e.Record.Producer != nil)
+		kind := fmt.Sprintf("%T value %v transaction %v", k, e.Record.Value != nil,
+			e.Record.Producer != nil)
 		if _, ok := k.(groupKey); ok && e.Record.Value != nil {
 			g, err := decodeGroupValue(e.Record.Value)
 			if err != nil {
@@ -381,13 +389,16 @@ func TestForeignRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(apply(appendOffsetKey(nil, offsetKey{"g", "t", 0}), appendOffsetValue(nil, &offsetValue{Offset: 5, Expires: -1})))
+	must(apply(appendOffsetKey(nil, offsetKey{"g", "t", 0}), appendOffsetValue(nil,
+		&offsetValue{Offset: 5, Expires: -1})))
 	must(apply(appendGroupKey(nil, "g"), appendGroupValue(nil, &groupValue{
-		ProtocolType: "consumer", Protocol: "range", Generation: 1, Leader: "m", Members: []memberValue{{ID: "m"}},
+		ProtocolType: "consumer", Protocol: "range", Generation: 1, Leader: "m",
+		Members: []memberValue{{ID: "m"}},
 	})))
 	must(apply(appendGroupKey(nil, "g"), nil))
 	g := m.groups["g"]
-	if g == nil || g.offsets["t"][0] == nil || len(g.members) != 0 || g.state != Empty || g.protoType != "" {
+	if g == nil || g.offsets["t"][0] == nil || len(g.members) != 0 || g.state != Empty ||
+		g.protoType != "" {
 		t.Fatalf("the group is %+v", g)
 	}
 	must(apply(appendOffsetKey(nil, offsetKey{"g", "t", 0}), nil))

@@ -90,7 +90,8 @@ func newModel(rt *rapid.T) *model {
 		floor: map[int32]int64{}, reset: map[int32]int{}, next: 1,
 	}
 	for i, instance := range []string{"", "", "i1", "i2"} {
-		m.consumers = append(m.consumers, &consumer{name: fmt.Sprint("c", i), instance: instance, state: "idle"})
+		m.consumers = append(m.consumers, &consumer{name: fmt.Sprint("c", i), instance: instance,
+			state: "idle"})
 	}
 	return m
 }
@@ -146,7 +147,8 @@ func (m *model) join(rt *rapid.T, c *consumer) {
 		req.Version = 9
 		req.InstanceID = &c.instance
 	}
-	for _, name := range rapid.SampledFrom([][]string{{"range"}, {"range", "rr"}, {"rr", "range"}}).Draw(rt, "offers") {
+	for _, name := range rapid.SampledFrom([][]string{{"range"}, {"range", "rr"}, {"rr",
+		"range"}}).Draw(rt, "offers") {
 		p := kmsg.NewJoinGroupRequestProtocol()
 		p.Name, p.Metadata = name, subscribe("t")
 		req.Protocols = append(req.Protocols, p)

@@ -447,7 +447,6 @@ func (m *Machine) expireOffsets(g *group) bool {
 			kept = true
 			continue
 		}
-		m.expired++
 		m.writeOffset(k, nil, nil)
 	}
 	return !kept

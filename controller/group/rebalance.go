@@ -292,7 +292,6 @@ func (m *Machine) assign(g *group, assignments map[string][]byte) {
 		m.prepareRebalance(g)
 		return
 	}
-	m.rebalances++
 	m.writeGroup(g.id, v)
 	for _, mb := range g.members {
 		if m.answerSync(mb, g, nil) {

@@ -157,7 +157,8 @@ func TestEveryVersionIsRead(t *testing.T) {
 			t.Errorf("group value version %d: %+v, %v, want %+v", version, got, err, wantGroup)
 		}
 	}
-	if k, err := decodeKey((&kmsg.OffsetCommitKey{Group: "g", Topic: "t", Partition: 2}).AppendTo(nil)); err != nil ||
+	if k, err := decodeKey((&kmsg.OffsetCommitKey{Group: "g", Topic: "t",
+		Partition: 2}).AppendTo(nil)); err != nil ||
 		k != (offsetKey{"g", "t", 2}) {
 		t.Errorf("offset key version 0: %v, %v", k, err)
 	}
@@ -170,22 +171,29 @@ func TestGoldenBytes(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"offset key", appendOffsetKey(nil, offsetKey{"grp", "top", 7}), "0001" + "0003677270" + "0003746f70" + "00000007"},
-		{"offset value", appendOffsetValue(nil, &offsetValue{Offset: 66, Epoch: 3, Metadata: "md", Committed: 258, Expires: -1}),
+		{"offset key", appendOffsetKey(nil, offsetKey{"grp", "top", 7}), "0001" + "0003677270" +
+			"0003746f70" + "00000007"},
+		{"offset value", appendOffsetValue(nil, &offsetValue{Offset: 66, Epoch: 3, Metadata: "md",
+			Committed: 258, Expires: -1}),
 			"0003" + "0000000000000042" + "00000003" + "00026d64" + "0000000000000102"},
-		{"offset value that expires", appendOffsetValue(nil, &offsetValue{Offset: 66, Epoch: 3, Metadata: "md", Committed: 258, Expires: 259}),
+		{"offset value that expires", appendOffsetValue(nil, &offsetValue{Offset: 66, Epoch: 3,
+			Metadata: "md", Committed: 258, Expires: 259}),
 			"0001" + "0000000000000042" + "00026d64" + "0000000000000102" + "0000000000000103"},
 		{"group key", appendGroupKey(nil, "grp"), "0002" + "0003677270"},
-		{"empty group", appendGroupValue(nil, &groupValue{ProtocolType: "consumer", Generation: 2, Since: 5}),
-			"0003" + "0008636f6e73756d6572" + "00000002" + "ffff" + "ffff" + "0000000000000005" + "00000000"},
+		{"empty group", appendGroupValue(nil, &groupValue{ProtocolType: "consumer", Generation: 2,
+			Since: 5}),
+			"0003" + "0008636f6e73756d6572" + "00000002" + "ffff" + "ffff" + "0000000000000005" +
+				"00000000"},
 		{"group", appendGroupValue(nil, &groupValue{
 			ProtocolType: "consumer", Generation: 2, Protocol: "range", Leader: "m", Since: 5,
 			Members: []memberValue{{
 				ID: "m", Instance: "i", ClientID: "c", Host: "/h", RebalanceTimeout: 60, SessionTimeout: 10,
 				Subscription: []byte{1}, Assignment: []byte{2, 3},
 			}},
-		}), "0003" + "0008636f6e73756d6572" + "00000002" + "000572616e6765" + "00016d" + "0000000000000005" + "00000001" +
-			"00016d" + "000169" + "000163" + "00022f68" + "0000003c" + "0000000a" + "0000000101" + "000000020203"},
+		}), "0003" + "0008636f6e73756d6572" + "00000002" + "000572616e6765" + "00016d" +
+			"0000000000000005" + "00000001" +
+			"00016d" + "000169" + "000163" + "00022f68" + "0000003c" + "0000000a" + "0000000101" +
+			"000000020203"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
@@ -264,13 +272,17 @@ func TestJavaLen(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add(appendOffsetKey(nil, offsetKey{"g", "t", 1}), appendOffsetValue(nil, &offsetValue{Offset: 1, Expires: -1}))
-	f.Add(appendOffsetKey(nil, offsetKey{"g", "t", 1}), appendOffsetValue(nil, &offsetValue{Offset: 1, Expires: 1}))
-	f.Add(appendGroupKey(nil, "g"), appendGroupValue(nil, &groupValue{ProtocolType: "consumer", Protocol: "range",
-		Members: []memberValue{{ID: "m", Subscription: subscribe("t")}}}))
+	f.Add(appendOffsetKey(nil, offsetKey{"g", "t", 1}), appendOffsetValue(nil,
+		&offsetValue{Offset: 1, Expires: -1}))
+	f.Add(appendOffsetKey(nil, offsetKey{"g", "t", 1}), appendOffsetValue(nil,
+		&offsetValue{Offset: 1, Expires: 1}))
+	f.Add(appendGroupKey(nil, "g"), appendGroupValue(nil, &groupValue{ProtocolType: "consumer",
+		Protocol: "range",
+		Members:  []memberValue{{ID: "m", Subscription: subscribe("t")}}}))
 	f.Add((&kmsg.OffsetCommitKey{Group: "g", Topic: "t"}).AppendTo(nil),
 		(&kmsg.OffsetCommitValue{Version: 4, TopicID: [16]byte{1}}).AppendTo(nil))
-	f.Add(appendGroupKey(nil, "g"), (&kmsg.GroupMetadataValue{Version: 4, Members: []kmsg.GroupMetadataValueMember{{}}}).AppendTo(nil))
+	f.Add(appendGroupKey(nil, "g"), (&kmsg.GroupMetadataValue{Version: 4,
+		Members: []kmsg.GroupMetadataValueMember{{}}}).AppendTo(nil))
 	f.Fuzz(func(t *testing.T, k, v []byte) {
 		key, err := decodeKey(k)
 		if err != nil {

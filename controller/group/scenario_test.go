@@ -42,7 +42,8 @@ func TestScenarios(t *testing.T) {
 				return
 			}
 			if got != string(raw) {
-				t.Errorf("answers differ (run with -rewrite and read the diff):\n%s", firstDiff(string(raw), got))
+				t.Errorf("answers differ (run with -rewrite and read the diff):\n%s", firstDiff(string(raw),
+					got))
 			}
 		})
 	}
@@ -342,7 +343,10 @@ func (s *scenario) heartbeat([]string) {
 	req.Group, req.MemberID = s.str("group", "g"), s.r.id(s.str("member", ""))
 	req.InstanceID, req.Generation = s.opt("instance"), int32(s.int("gen", 1))
 	name := s.name("heartbeat")
-	s.w.svc.Heartbeat(req, func(r *kmsg.HeartbeatResponse) { s.r.add("%s: %s", name, code(r.ErrorCode)) })
+	s.w.svc.Heartbeat(req, func(r *kmsg.HeartbeatResponse) {
+		s.r.add("%s: %s", name,
+			code(r.ErrorCode))
+	})
 }
 
 func (s *scenario) leave([]string) {
@@ -438,7 +442,8 @@ func (s *scenario) txnCommit([]string) {
 	for _, o := range offsetsOf(s.str("offsets", "")) {
 		id, _, _ := s.w.topics.Topic(o.topic)
 		in.partitions = append(in.partitions, commitPartition{
-			topic: o.topic, topicID: id, partition: o.partition, offset: kafkaproto.Offset(o.offset), epoch: -1,
+			topic: o.topic, topicID: id, partition: o.partition, offset: kafkaproto.Offset(o.offset),
+			epoch: -1,
 		})
 	}
 	s.w.svc.rt.Submit(PartitionOf(group, testShards), in, func(out any, err error) {

@@ -31,6 +31,7 @@ type Config struct {
 	MaxMetadataBytes    int   // offset.metadata.max.bytes, in UTF-16 units as Kafka counts it
 	MaxGroupRecordBytes int   // bound of a group's record: message.max.bytes of the topic
 	MaxPendingPerGroup  int   // ids given out and not yet used (KIP-394) that a group keeps
+	CommitTimeoutMs     int64 // offsets.commit.timeout.ms, for every answer
 }
 
 // DefaultConfig gives Kafka's defaults.
@@ -40,6 +41,7 @@ func DefaultConfig() Config {
 		InitialDelayMs: 3_000, MaxSize: 1<<31 - 1, NewMemberJoinMs: 300_000,
 		OffsetRetentionMs: 7 * 24 * 3600 * 1000, RetentionCheckMs: 600_000,
 		MaxMetadataBytes: 4096, MaxGroupRecordBytes: 1_000_000, MaxPendingPerGroup: 10_000,
+		CommitTimeoutMs: 5_000,
 	}
 }
 
@@ -100,7 +102,8 @@ func New(o Options) *Service {
 	s := &Service{o: o, log: o.Logger.With("component", "group")}
 	s.rt = coord.New(coord.Options[input, any]{
 		Clock: o.Clock, Logger: s.log, Name: "group", Workers: o.Workers, Open: o.Open,
-		NewMachine: func(int32) coord.Machine[input, any] { return NewMachine(o.Config) },
+		NewMachine:    func(int32) coord.Machine[input, any] { return NewMachine(o.Config) },
+		CommitTimeout: time.Duration(o.Config.CommitTimeoutMs) * time.Millisecond,
 	})
 	return s
 }

@@ -18,7 +18,8 @@ func TestOffsetCommit(t *testing.T) {
 		req.Topics[0].Partitions = append(req.Topics[0].Partitions, req.Topics[0].Partitions[0])
 		req.Topics[0].Partitions[1].Partition = 2 // there are 0 and 1
 		resp := askGroup[*kmsg.OffsetCommitResponse](c, req, v)
-		if len(resp.Topics) != 2 || len(resp.Topics[0].Partitions) != 2 || len(resp.Topics[1].Partitions) != 1 {
+		if len(resp.Topics) != 2 || len(resp.Topics[0].Partitions) != 2 ||
+			len(resp.Topics[1].Partitions) != 1 {
 			t.Fatalf("answer %+v", resp)
 		}
 		wantGroupCode(t, "t-0", resp.Topics[0].Partitions[0].ErrorCode, nil)
@@ -29,7 +30,8 @@ func TestOffsetCommit(t *testing.T) {
 				t.Errorf("topic id %v", resp.Topics[0].TopicID)
 			}
 		} else {
-			wantGroupCode(t, "unknown name", resp.Topics[1].Partitions[0].ErrorCode, kerr.UnknownTopicOrPartition)
+			wantGroupCode(t, "unknown name", resp.Topics[1].Partitions[0].ErrorCode,
+				kerr.UnknownTopicOrPartition)
 		}
 		if got := fetchOne(c, "g"); got != int64(v) {
 			t.Errorf("fetched %d", got)

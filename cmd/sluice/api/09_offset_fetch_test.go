@@ -51,7 +51,8 @@ func TestOffsetFetch(t *testing.T) {
 	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{TopicID: [16]byte{9}, Partitions: []int32{0}}}
 	req.Groups = append(req.Groups, g)
 	resp := askGroup[*kmsg.OffsetFetchResponse](c, req, 10)
-	wantGroupCode(t, "unknown id", resp.Groups[0].Topics[0].Partitions[0].ErrorCode, kerr.UnknownTopicID)
+	wantGroupCode(t, "unknown id", resp.Groups[0].Topics[0].Partitions[0].ErrorCode,
+		kerr.UnknownTopicID)
 }
 
 func fetchRequest(v int16, all bool) *kmsg.OffsetFetchRequest {

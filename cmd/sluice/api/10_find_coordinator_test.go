@@ -51,7 +51,8 @@ func TestFindCoordinatorOfWhatIsNotServed(t *testing.T) {
 			resp := askGroup[*kmsg.FindCoordinatorResponse](c, req, v)
 			code, text, node := resp.ErrorCode, resp.ErrorMessage, resp.NodeID
 			if v >= 4 {
-				code, text, node = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].ErrorMessage, resp.Coordinators[0].NodeID
+				code, text, node = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].ErrorMessage,
+					resp.Coordinators[0].NodeID
 			}
 			wantGroupCode(t, "answer", code, want)
 			if text == nil || node != -1 {

@@ -64,5 +64,6 @@ func TestJoinGroupAnswersInOrder(t *testing.T) {
 	}
 	joined := second.receive(join).(*kmsg.JoinGroupResponse)
 	wantGroupCode(t, "parked join", joined.ErrorCode, nil)
-	wantGroupCode(t, "heartbeat", second.receive(beat).(*kmsg.HeartbeatResponse).ErrorCode, kerr.UnknownMemberID)
+	wantGroupCode(t, "heartbeat", second.receive(beat).(*kmsg.HeartbeatResponse).ErrorCode,
+		kerr.UnknownMemberID)
 }

@@ -19,7 +19,8 @@ func TestSyncGroup(t *testing.T) {
 			typ, name := "consumer", "range"
 			req.ProtocolType, req.Protocol = &typ, &name
 			resp = askGroup[*kmsg.SyncGroupResponse](c, req, v)
-			if resp.ProtocolType == nil || *resp.ProtocolType != typ || resp.Protocol == nil || *resp.Protocol != name {
+			if resp.ProtocolType == nil || *resp.ProtocolType != typ || resp.Protocol == nil ||
+				*resp.Protocol != name {
 				t.Errorf("answer %+v", resp)
 			}
 		}
@@ -28,6 +29,7 @@ func TestSyncGroup(t *testing.T) {
 			t.Errorf("assignment %q", resp.MemberAssignment)
 		}
 		req.Generation++
-		wantGroupCode(t, "other generation", askGroup[*kmsg.SyncGroupResponse](c, req, v).ErrorCode, kerr.IllegalGeneration)
+		wantGroupCode(t, "other generation", askGroup[*kmsg.SyncGroupResponse](c, req, v).ErrorCode,
+			kerr.IllegalGeneration)
 	})
 }

@@ -20,7 +20,8 @@ func TestDescribeGroups(t *testing.T) {
 		}
 		g, nobody := resp.Groups[0], resp.Groups[1]
 		wantGroupCode(t, "g", g.ErrorCode, nil)
-		if g.Group != "g" || g.State != "Stable" || g.ProtocolType != "consumer" || g.Protocol != "range" || len(g.Members) != 1 {
+		if g.Group != "g" || g.State != "Stable" || g.ProtocolType != "consumer" ||
+			g.Protocol != "range" || len(g.Members) != 1 {
 			t.Fatalf("group %+v", g)
 		}
 		m := g.Members[0]

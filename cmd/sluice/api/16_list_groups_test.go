@@ -8,7 +8,8 @@ import (
 
 func TestListGroups(t *testing.T) {
 	c := newGroupRig(t).dial()
-	if got := askGroup[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(), 0); len(got.Groups) != 0 || got.ErrorCode != 0 {
+	if got := askGroup[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(),
+		0); len(got.Groups) != 0 || got.ErrorCode != 0 {
 		t.Fatalf("without groups: %+v", got)
 	}
 	c.member("g")
@@ -16,11 +17,13 @@ func TestListGroups(t *testing.T) {
 	eachGroupVersion(t, kmsg.ListGroups, func(t *testing.T, v int16) {
 		resp := askGroup[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(), v)
 		wantGroupCode(t, "list", resp.ErrorCode, nil)
-		if len(resp.Groups) != 2 || resp.Groups[0].Group != "g" || resp.Groups[0].ProtocolType != "consumer" ||
+		if len(resp.Groups) != 2 || resp.Groups[0].Group != "g" ||
+			resp.Groups[0].ProtocolType != "consumer" ||
 			resp.Groups[1].Group != "simple" || resp.Groups[1].ProtocolType != "" {
 			t.Fatalf("groups %+v", resp.Groups)
 		}
-		if v >= 4 && resp.Groups[0].GroupState != "Stable" || v >= 5 && resp.Groups[0].GroupType != "classic" {
+		if v >= 4 && resp.Groups[0].GroupState != "Stable" || v >= 5 &&
+			resp.Groups[0].GroupType != "classic" {
 			t.Errorf("group %+v", resp.Groups[0])
 		}
 		if v < 4 {

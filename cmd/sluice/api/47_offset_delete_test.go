@@ -24,7 +24,8 @@ func TestOffsetDelete(t *testing.T) {
 		topic     string
 		partition int32
 		want      *kerr.Error
-	}{{"nope", 0, kerr.UnknownTopicOrPartition}, {"t", 2, kerr.UnknownTopicOrPartition}, {"t", 1, nil}, {"t", 0, nil}} {
+	}{{"nope", 0, kerr.UnknownTopicOrPartition}, {"t", 2, kerr.UnknownTopicOrPartition}, {"t", 1,
+		nil}, {"t", 0, nil}} {
 		resp := del("g", x.topic, x.partition)
 		wantGroupCode(t, "request", resp.ErrorCode, nil)
 		wantGroupCode(t, x.topic, resp.Topics[0].Partitions[0].ErrorCode, x.want)
@@ -37,5 +38,6 @@ func TestOffsetDelete(t *testing.T) {
 	commit.MemberID, commit.Generation = id, generation
 	askGroup[*kmsg.OffsetCommitResponse](c, commit, 8)
 	// "meta" is no subscription: what a consumer is at is not known, so it is at everything.
-	wantGroupCode(t, "subscribed", del("busy", "t", 0).Topics[0].Partitions[0].ErrorCode, kerr.GroupSubscribedToTopic)
+	wantGroupCode(t, "subscribed", del("busy", "t", 0).Topics[0].Partitions[0].ErrorCode,
+		kerr.GroupSubscribedToTopic)
 }

@@ -81,8 +81,9 @@ func newGroupRig(t *testing.T) *groupRig {
 		Advertise: func(*server.Conn) (string, int32) { return "broker.example", 9092 },
 	}
 	srv, err := server.New(server.Options{
-		Listeners: []server.Listener{{Name: "PLAINTEXT", Protocol: server.Plaintext, Addr: "127.0.0.1:0"}},
-		Handler:   b, Poison: true,
+		Listeners: []server.Listener{{Name: "PLAINTEXT", Protocol: server.Plaintext,
+			Addr: "127.0.0.1:0"}},
+		Handler: b, Poison: true,
 	})
 	if err != nil {
 		t.Fatal(err)
