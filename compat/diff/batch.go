@@ -31,7 +31,8 @@ const (
 
 // buildBatch encodes batch{…}. Every header field can be forced to a wrong value: base, le (leader
 // epoch), magic, crc, attrs, lod (last offset delta), ts, maxts, pid, epoch, seq, count, length.
-// Records come from n (n records v0, v1 …), recs ([{k v h ts d}]), or payload (bytes as they are).
+// Records come from n (n records v0, v1 …), recs ([{k v h ts d}]), deltas (one record for each offset
+// delta), or payload (bytes as they are).
 func buildBatch(env *environment, o object) ([]byte, error) {
 	now := env.started.UnixMilli()
 	records, count, maxTimestamp, err := buildRecords(o, o.int("ts", now))
@@ -84,6 +85,11 @@ func buildRecords(o object, base int64) (records []byte, count int, maxTimestamp
 	list, _ := o.mustGet("recs").([]any)
 	for i := range o.int("n", 0) {
 		list = append(list, object{keys: []string{"v"}, values: []any{fmt.Sprintf("v%d", i)}})
+	}
+	if deltas, ok := o.mustGet("deltas").([]any); ok {
+		for _, d := range deltas {
+			list = append(list, object{keys: []string{"v", "d"}, values: []any{"v", d}})
+		}
 	}
 	if len(list) == 0 {
 		return nil, 0, base, nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,7 @@ func TestAgainstKafka(t *testing.T) {
 		}
 		results = append(results, got...)
 	}
+	reportSlow(t, results)
 	for _, r := range results {
 		if r.err != nil && *recordFlag {
 			t.Errorf("%s: %v", r.c.name, r.err)
@@ -71,6 +73,14 @@ func TestAgainstKafka(t *testing.T) {
 		return
 	}
 	check(t, results)
+}
+
+// reportSlow names the cases that take long, which is what makes the whole slow.
+func reportSlow(t *testing.T, results []result) {
+	sorted := slices.SortedFunc(slices.Values(results), func(a, b result) int { return int(b.took - a.took) })
+	for _, r := range sorted[:min(8, len(sorted))] {
+		t.Logf("%6d ms %s", r.took.Milliseconds(), r.c.name)
+	}
 }
 
 // startTarget starts the broker that the flags ask for.

@@ -162,7 +162,7 @@ func (p *parser) statement(s statement) error {
 		}
 		p.header = rest
 	case "each":
-		words := strings.Fields(rest)
+		words := splitWords(rest)
 		if len(words) < 2 || p.header == "" {
 			return fmt.Errorf("each NAME VALUES…, inside of a case")
 		}
@@ -186,6 +186,25 @@ func (p *parser) expand(text string) string {
 		}
 		return m
 	})
+}
+
+// splitWords splits at blanks; a quoted word may hold some.
+func splitWords(text string) []string {
+	var out []string
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		n := valueEnd(text)
+		word := text[:n]
+		if unquoted, err := strconv.Unquote(word); err == nil {
+			word = unquoted
+		}
+		out, text = append(out, word), text[n:]
+	}
+	return out
+}
+
+// suffix makes a loop's value fit into a case name.
+func suffix(value string) string {
+	return strings.ReplaceAll(strconv.QuoteToASCII(value)[1:len(strconv.QuoteToASCII(value))-1], " ", "+")
 }
 
 // expandRanges turns 3..5 into 3 4 5.
@@ -222,7 +241,7 @@ func (p *parser) finish() error {
 				for k, old := range c {
 					m[k] = old
 				}
-				next, nextSuffixes = append(next, m), append(nextSuffixes, suffixes[i]+"/"+l.variable+strings.Trim(v, `"`))
+				next, nextSuffixes = append(next, m), append(nextSuffixes, suffixes[i]+"/"+l.variable+suffix(v))
 			}
 		}
 		combinations, suffixes = next, nextSuffixes

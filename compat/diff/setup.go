@@ -99,11 +99,47 @@ func (r *caseRun) await(variable string, partitions int, gone bool) error {
 		}
 		if !gone && t.ErrorCode == 0 && len(t.Partitions) >= partitions && allLed(t) {
 			r.env.values[variable+".id"] = uuid(t.TopicID)
-			return nil
+			return r.awaitServed(fmt.Sprint(name), len(t.Partitions), deadline)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("topic %s after %s: %+v", name, setupWithin, t)
 		}
+	}
+}
+
+// awaitServed asks for the end of every partition until all answer: Kafka's metadata tells of a leader
+// a moment before the leader takes requests.
+func (r *caseRun) awaitServed(topic string, partitions int, deadline time.Time) error {
+	for {
+		request := kmsg.NewPtrListOffsetsRequest()
+		request.Version, request.ReplicaID = 4, -1
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for i := range partitions {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Partition, p.Timestamp = int32(i), -1
+			t.Partitions = append(t.Partitions, p)
+		}
+		request.Topics = append(request.Topics, t)
+		response, err := r.ask(request)
+		if err != nil {
+			return err
+		}
+		served := 0
+		for _, t := range response.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode == 0 {
+					served++
+				}
+			}
+		}
+		if served == partitions {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("topic %s: %d of %d partitions are served after %s", topic, served, partitions, setupWithin)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // width is how many cases run beside each other: most of a case's time is spent waiting.
@@ -79,6 +80,7 @@ func rank(c *caseScript) int {
 type result struct {
 	c          *caseScript
 	transcript transcript
+	took       time.Duration
 	err        error
 }
 
@@ -93,6 +95,8 @@ func runAll(t target, cases []*caseScript, nonce string) ([]result, error) {
 	results := make([]result, len(cases))
 	one := func(i int) {
 		results[i].c = cases[i]
+		start := time.Now()
+		defer func() { results[i].took = time.Since(start) }()
 		results[i].transcript, results[i].err = r.run(cases[i])
 	}
 	next := make(chan int)
