@@ -115,6 +115,8 @@ func (e *environment) dumpStruct(groups []group, path string, v reflect.Value) [
 			}
 		case name == "RecordBatches":
 			groups = e.dumpBatches(groups, sub, f.Bytes(), &g)
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.IsNil():
+			groups = e.dumpStruct(groups, sub, f.Elem())
 		case f.Kind() == reflect.Struct:
 			groups = e.dumpStruct(groups, sub, f)
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:

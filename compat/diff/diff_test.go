@@ -54,7 +54,9 @@ func TestAgainstKafka(t *testing.T) {
 		if len(cases) == 0 {
 			continue
 		}
-		got, err := runAll(startTarget(t, f.settings), cases, strconv.FormatInt(time.Now().UnixMilli(), 36))
+		broker, stop := startTarget(t, f.settings)
+		got, err := runAll(broker, cases, strconv.FormatInt(time.Now().UnixMilli(), 36))
+		stop()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,26 +85,32 @@ func reportSlow(t *testing.T, results []result) {
 	}
 }
 
-// startTarget starts the broker that the flags ask for.
-func startTarget(t *testing.T, extra []string) target {
+// startTarget starts the broker that the flags ask for. One runs at a time; stop ends it.
+func startTarget(t *testing.T, extra []string) (broker target, stop func()) {
 	t.Helper()
 	all := append(append([]string{}, settings...), extra...)
 	switch {
 	case *addressFlag != "":
-		return running(*addressFlag)
+		return running(*addressFlag), func() {}
 	case *recordFlag || *kafkaFlag:
 		k, err := startKafka(cluster.Root(), t.TempDir(), cluster.FreeAddress(t), all)
-		t.Cleanup(func() {
+		stop := func() {
 			if err := k.stop(); err != nil {
 				t.Error(err)
 			}
-		})
+		}
+		t.Cleanup(stop)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k
+		return k, stop
 	}
-	return sluice{cluster.Start(t, cluster.Options{Overrides: all})}
+	b := cluster.Start(t, cluster.Options{Overrides: all})
+	return sluice{b}, func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func goldenPath(script string) string {
