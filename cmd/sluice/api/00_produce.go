@@ -1,0 +1,211 @@
+package api
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/replica/engine"
+)
+
+// adminClientID is the only client that may write internal topics, as in Kafka (row 47).
+const adminClientID = "__admin_client"
+
+// produce answers key 0, versions 3 to 13: one batch for each partition, checked and appended as
+// it came. Versions 0 to 2 are offered in ApiVersions for old librdkafka and closed like Kafka
+// does.
+//
+// v5 brings the log start, v7 zstd, v8 errors per record, v10 the leader in error answers
+// (KIP-951), v13 topic ids. acks=0 is never answered, an error closes the connection; acks=1
+// answers when written, acks=-1 when committed. ACL: Write Topic.
+func (b *Broker) produce(r *Request) {
+	req := r.Body.(*kmsg.ProduceRequest)
+	op := &produceOp{b: b, r: r, acks: req.Acks, resp: kmsg.NewPtrProduceResponse()}
+	op.resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	op.pending.Store(1) // held by this function until all are appended
+	now := b.nowMs()
+	b.Stats.All.ProduceRequests.Add(1)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		rt := &op.resp.Topics[i]
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		rt.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		topic, err := b.topic(t.Topic, t.TopicID, r.Version >= 13)
+		if topic != nil {
+			topic.Stats.ProduceRequests.Add(1)
+		}
+		for j := range t.Partitions {
+			rp := &rt.Partitions[j]
+			rp.Default()
+			rp.Partition = t.Partitions[j].Partition
+			rp.BaseOffset, rp.LogAppendTime, rp.LogStartOffset = -1, -1, -1
+			if err != nil {
+				op.refuse(rp, topic, err, nil)
+				continue
+			}
+			op.appendTo(rp, topic, t.Partitions[j].Records, now, req.TransactionID != nil)
+		}
+	}
+	op.finishAppend(req.TimeoutMillis)
+}
+
+// produceOp is one produce request waiting for its partitions to be committed.
+type produceOp struct {
+	b    *Broker
+	r    *Request
+	acks int16
+	resp *kmsg.ProduceResponse
+
+	pending atomic.Int32
+	failed  atomic.Bool // any partition has an error: acks=0 closes
+	timer   clock.Timer
+
+	mu       sync.Mutex // guards resp's partitions once commits come in, and done
+	answered bool
+}
+
+// appendTo checks and appends one partition's batch; the answer's part is filled in at once or by
+// the commit.
+func (op *produceOp) appendTo(
+	rp *kmsg.ProduceResponseTopicPartition, t *Topic, records []byte, now int64, inTxn bool,
+) {
+	p, err := op.admissible(t, rp.Partition, inTxn)
+	if err != nil {
+		op.refuse(rp, t, err, nil)
+		return
+	}
+	adm, perRecord, err := batch.Admit(records, t.check(now, op.r.Version, inTxn))
+	if err != nil {
+		op.refuse(rp, t, err, perRecord)
+		return
+	}
+	res, err := p.Append(adm.Batch, engine.AppendOptions{NowMs: now})
+	if err != nil {
+		op.refuse(rp, t, err, nil)
+		return
+	}
+	op.b.Stats.produced(t, len(records), int(adm.Batch.Count()))
+	rp.BaseOffset, rp.LogStartOffset = int64(res.BaseOffset), int64(res.LogStart)
+	rp.LogAppendTime = adm.AppendTime
+	if res.Duplicate {
+		t.Stats.DuplicateBatches.Add(1)
+		rp.LogAppendTime = res.AppendTime
+	}
+	if op.acks != -1 {
+		return
+	}
+	op.pending.Add(1)
+	rp.ErrorCode = kerr.RequestTimedOut.Code // until the commit says better
+	p.WhenCommitted(res.End, func(err error) { op.committed(rp, err) })
+}
+
+// admissible is what is checked before the batch itself.
+func (op *produceOp) admissible(t *Topic, n int32, inTxn bool) (*engine.Partition, error) {
+	p, err := t.partition(n)
+	switch {
+	case err != nil:
+		return nil, err
+	case op.acks < -1 || op.acks > 1:
+		return nil, kafkaproto.Faultf(kerr.InvalidRequiredAcks,
+			"acks is %d, and must be -1, 0 or 1", op.acks)
+	case t.Internal && op.r.ClientID != adminClientID:
+		return nil, kafkaproto.Faultf(kerr.InvalidTopicException,
+			"topic %s is internal", t.Name)
+	case inTxn:
+		return nil, kafkaproto.Faultf(kerr.InvalidTxnState,
+			"transactions are not served yet: no transaction can be open")
+	}
+	return p, nil
+}
+
+// check is what the topic demands of a batch.
+func (t *Topic) check(now int64, version int16, inTxn bool) batch.Check {
+	c := t.Check
+	c.NowMs, c.Version, c.TransactionalID = now, version, inTxn
+	return c
+}
+
+// refuse fills in the answer for a batch of which nothing is in the log.
+func (op *produceOp) refuse(
+	rp *kmsg.ProduceResponseTopicPartition, t *Topic, err error, perRecord []batch.RecordError,
+) {
+	op.failed.Store(true)
+	op.b.Stats.produceFailed(t)
+	rp.ErrorCode, rp.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
+	for _, e := range perRecord {
+		re := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		re.RelativeOffset, re.ErrorMessage = e.Index, &e.Message
+		rp.ErrorRecords = append(rp.ErrorRecords, re)
+	}
+	if rp.ErrorCode == kerr.KafkaStorageError.Code || errors.Is(err, kerr.KafkaStorageError) {
+		name := ""
+		if t != nil {
+			name = t.Name
+		}
+		op.b.Log.Error("append failed", "topic", name, "partition", rp.Partition, "err", err)
+	}
+}
+
+// committed is called once for each appended partition of an acks=-1 request.
+func (op *produceOp) committed(rp *kmsg.ProduceResponseTopicPartition, err error) {
+	op.mu.Lock()
+	if !op.answered {
+		rp.ErrorCode, rp.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
+		if err != nil {
+			rp.BaseOffset = -1
+		}
+	}
+	op.mu.Unlock()
+	if op.pending.Add(-1) == 0 {
+		op.answer()
+	}
+}
+
+// finishAppend is called when everything is appended: the frame is done with, and the answer goes
+// out now or with the last commit, or says REQUEST_TIMED_OUT for what is not committed in time
+// (the records stay, row 12).
+func (op *produceOp) finishAppend(timeoutMs int32) {
+	if op.acks == 0 {
+		if op.failed.Load() {
+			op.r.Close("produce with acks=0 failed")
+		} else {
+			op.r.Nothing()
+		}
+		op.r.Recycle()
+		return
+	}
+	if op.pending.Load() > 1 {
+		// The answer is built after the frame is gone: the names must not alias it (A4).
+		for i := range op.resp.Topics {
+			op.resp.Topics[i].Topic = string([]byte(op.resp.Topics[i].Topic))
+		}
+		op.mu.Lock()
+		op.timer = op.b.Clock.AfterFunc(millis(max(timeoutMs, 0)), op.answer)
+		op.mu.Unlock()
+	}
+	if op.pending.Add(-1) == 0 {
+		op.answer()
+	}
+	op.r.Recycle()
+}
+
+// answer sends the response once; partitions still uncommitted at that time have timed out.
+func (op *produceOp) answer() {
+	op.mu.Lock()
+	if op.answered {
+		op.mu.Unlock()
+		return
+	}
+	op.answered = true
+	if op.timer != nil {
+		op.timer.Stop()
+	}
+	op.mu.Unlock()
+	op.r.Respond(op.resp)
+}

@@ -1,0 +1,217 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicelog/sluice/controller/meta"
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/kafkaproto/server"
+)
+
+// What is allowed when no authorizer is configured, as bits (row 41).
+const (
+	topicOperations   = 0x0df8
+	clusterOperations = 0x1fa0
+	notAsked          = -1 << 31
+)
+
+// metadata answers key 3, versions 0 to 13: brokers, topics and where their leaders are.
+//
+// v0 takes an empty list for "all", v1 and later null; v4 brings allow_auto_topic_creation, v8 to
+// v10 the cluster's authorized operations, v10 topic ids in answers, v12 topics asked by id, v13 an
+// error of its own (KIP-1102). An unknown topic is created first and then answered (ruling 26; Kafka's
+// first answer is an error). ACL: Describe Topic, and Create for auto-creation.
+func (b *Broker) metadata(r *Request) {
+	req := r.Body.(*kmsg.MetadataRequest)
+	missing := b.missingTopics(r, req)
+	if len(missing) == 0 {
+		b.metadataAnswer(r, req, nil)
+		return
+	}
+	cmd := meta.CreateTopics{}
+	for _, name := range missing {
+		cmd.Topics = append(cmd.Topics, meta.NewTopic{Name: name, Partitions: -1, Replication: -1})
+	}
+	b.Controller.Submit(cmd, func(res meta.Result, err error) {
+		failed := make(map[string]error)
+		if err != nil {
+			b.Log.Error("auto-creation failed", "topics", missing, "err", err)
+			for _, name := range missing {
+				failed[name] = kerr.UnknownTopicOrPartition
+			}
+		} else {
+			for _, t := range res.(meta.CreateTopicsResult).Topics {
+				if t.Err != nil && kafkaproto.Code(t.Err) != kerr.TopicAlreadyExists.Code {
+					failed[t.Name] = t.Err
+				}
+			}
+		}
+		b.metadataAnswer(r, req, failed)
+	})
+}
+
+// missingTopics lists the named topics to be created: only when the broker and the request allow
+// it (row 39).
+func (b *Broker) missingTopics(r *Request, req *kmsg.MetadataRequest) []string {
+	if !b.Config.Broker().AutoCreateTopics || r.Version >= 4 && !req.AllowAutoTopicCreation {
+		return nil
+	}
+	img := b.Controller.Image()
+	var missing []string
+	for _, t := range req.Topics {
+		if t.Topic == nil || *t.Topic == "" || t.TopicID != [16]byte{} || img.Topic(*t.Topic) != nil {
+			continue
+		}
+		if meta.IsInternal(*t.Topic) {
+			continue // made by their coordinators
+		}
+		missing = append(missing, *t.Topic)
+	}
+	return missing
+}
+
+func (b *Broker) metadataAnswer(
+	r *Request, req *kmsg.MetadataRequest, failed map[string]error,
+) {
+	img := b.Controller.Image()
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.ThrottleMillis = 0
+	for _, n := range b.nodes(r.Conn) {
+		mb := kmsg.NewMetadataResponseBroker()
+		mb.NodeID, mb.Host, mb.Port, mb.Rack = n.id, n.host, n.port, n.rack
+		resp.Brokers = append(resp.Brokers, mb)
+	}
+	cluster := b.ClusterID
+	resp.ClusterID = &cluster
+	resp.ControllerID = int32(b.NodeID)
+	resp.AuthorizedOperations = notAsked
+	if r.Version >= 8 && r.Version <= 10 && req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = clusterOperations
+	}
+	all := req.Topics == nil || r.Version == 0 && len(req.Topics) == 0
+	if all {
+		for t := range img.Topics() {
+			resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
+		}
+		r.Respond(resp)
+		return
+	}
+	byID := false
+	for i := range req.Topics {
+		byID = byID || req.Topics[i].TopicID != [16]byte{}
+	}
+	done := make(map[string]bool, len(req.Topics))
+	for i := range req.Topics {
+		if byID {
+			if req.Topics[i].TopicID == [16]byte{} {
+				continue // ids and names mixed: only the ids are answered (§3b, row 31)
+			}
+			resp.Topics = append(resp.Topics, b.metadataByID(img, req, i, r.Version))
+			continue
+		}
+		name := ""
+		if req.Topics[i].Topic != nil {
+			name = *req.Topics[i].Topic
+		}
+		if !done[name] {
+			done[name] = true
+			resp.Topics = append(resp.Topics, b.metadataByName(img, req, name, failed[name]))
+		}
+	}
+	r.Respond(resp)
+}
+
+func (b *Broker) metadataByID(
+	img *meta.Image, req *kmsg.MetadataRequest, i int, version int16,
+) kmsg.MetadataResponseTopic {
+	id := kafkaproto.TopicID(req.Topics[i].TopicID)
+	if t := img.TopicByID(id); t != nil && version >= 12 {
+		return b.metadataTopic(t, req.IncludeTopicAuthorizedOperations)
+	}
+	mt := kmsg.NewMetadataResponseTopic()
+	mt.TopicID, mt.ErrorCode = id, kerr.UnknownTopicID.Code
+	mt.AuthorizedOperations = notAsked
+	return mt
+}
+
+func (b *Broker) metadataByName(
+	img *meta.Image, req *kmsg.MetadataRequest, name string, failed error,
+) kmsg.MetadataResponseTopic {
+	if t := img.Topic(name); t != nil {
+		return b.metadataTopic(t, req.IncludeTopicAuthorizedOperations)
+	}
+	mt := kmsg.NewMetadataResponseTopic()
+	mt.Topic, mt.AuthorizedOperations = &name, notAsked
+	mt.IsInternal = meta.IsInternal(name)
+	switch {
+	case failed != nil:
+		mt.ErrorCode = kafkaproto.Code(failed)
+	case meta.CheckTopicName(name) != nil:
+		mt.ErrorCode = kerr.InvalidTopicException.Code
+	default:
+		mt.ErrorCode = kerr.UnknownTopicOrPartition.Code
+	}
+	return mt
+}
+
+func (b *Broker) metadataTopic(t *meta.Topic, wantOps bool) kmsg.MetadataResponseTopic {
+	mt := kmsg.NewMetadataResponseTopic()
+	name := t.Name
+	mt.Topic, mt.TopicID, mt.IsInternal = &name, t.ID, t.Internal
+	mt.AuthorizedOperations = notAsked
+	if wantOps {
+		mt.AuthorizedOperations = topicOperations
+	}
+	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i := range t.Partitions {
+		mp := &mt.Partitions[i]
+		mp.Default()
+		st := b.partitionState(t, int32(i))
+		mp.Partition, mp.ErrorCode = int32(i), st.code
+		mp.Leader, mp.LeaderEpoch = st.leader, st.epoch
+		mp.Replicas, mp.ISR, mp.OfflineReplicas = st.replicas, st.isr, st.offline
+	}
+	return mt
+}
+
+// partitionState is what Metadata and DescribeTopicPartitions tell of a partition.
+type partitionState struct {
+	code                   int16
+	leader, epoch          int32
+	replicas, isr, offline []int32
+}
+
+func (b *Broker) partitionState(t *meta.Topic, n int32) partitionState {
+	st := partitionState{leader: -1, epoch: -1, isr: []int32{}, offline: []int32{}}
+	for _, id := range t.Partitions[n].Replicas {
+		st.replicas = append(st.replicas, int32(id))
+	}
+	p := b.Engine.ByID(kafkaproto.PartitionID{Topic: t.ID, Partition: n})
+	if p == nil || p.Offline() != nil {
+		st.code = kerr.LeaderNotAvailable.Code
+		st.offline = st.replicas
+		return st
+	}
+	st.leader, st.epoch = int32(t.Partitions[n].Leader()), int32(p.LeaderEpoch())
+	st.isr = st.replicas
+	return st
+}
+
+// brokerAddress is one broker as a client on a given connection reaches it.
+type brokerAddress struct {
+	id   int32
+	host string
+	port int32
+	rack *string
+}
+
+// nodes lists the brokers for Metadata and DescribeCluster: every leader id is among them.
+func (b *Broker) nodes(c *server.Conn) []brokerAddress {
+	host, port := b.Advertise(c)
+	n := brokerAddress{id: int32(b.NodeID), host: host, port: port}
+	if rack := b.Config.Broker().Rack; rack != "" {
+		n.rack = &rack
+	}
+	return []brokerAddress{n}
+}

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/valyala/bytebufferpool"
+
+	"github.com/sluicelog/sluice/kafkaproto/server"
+)
+
+// Request is one decoded request on its way to its answer.
+type Request struct {
+	*server.Request
+	Key, Version  int16
+	CorrelationID int32
+	ClientID      string
+	Body          kmsg.Request
+
+	broker   *Broker
+	row      *Row
+	flexible bool
+	size     int
+}
+
+// ClientInfo is what a connection said of itself in ApiVersions; it is the server.Conn's user
+// value.
+type ClientInfo struct {
+	ClientID        string
+	SoftwareName    string
+	SoftwareVersion string
+	warned          bool // one line for an unsupported version per connection
+}
+
+// maxPooled is the largest buffer that goes back to the pool: giants are left to the collector,
+// as the pool would keep them at their full size for ever.
+const maxPooled = 1 << 20
+
+// putBuffer gives a response buffer back.
+func putBuffer(b *bytebufferpool.ByteBuffer) {
+	if cap(b.B) <= maxPooled {
+		bytebufferpool.Put(b)
+	}
+}
+
+// appendResponseHeader writes the header that goes before a response body: the correlation id,
+// and an empty tag section for flexible versions. ApiVersions alone always has the old header, so
+// that a client can read the answer before it knows the broker (KIP-511).
+func (r *Request) appendResponseHeader(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.CorrelationID))
+	if r.flexible && r.Key != int16(kmsg.ApiVersions) {
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// Respond encodes and sends the answer. It is called exactly once, from any goroutine; resp may
+// be reused when it returns.
+func (r *Request) Respond(resp kmsg.Response) {
+	resp.SetVersion(r.Version)
+	buf := bytebufferpool.Get()
+	buf.B = r.appendResponseHeader(buf.B[:0])
+	buf.B = resp.AppendTo(buf.B)
+	r.send(server.Payload{
+		Chunks:  []server.Chunk{{Buf: buf.B}},
+		Release: func() { putBuffer(buf) },
+	}, len(buf.B))
+}
+
+func (r *Request) send(p server.Payload, size int) {
+	r.broker.Stats.answered(r, size)
+	r.Request.Reply(p)
+}
+
+// Nothing ends a request that has no answer (acks=0).
+func (r *Request) Nothing() {
+	r.broker.Stats.answered(r, 0)
+	r.Request.NoReply()
+}
+
+// Close ends a request by closing its connection once earlier answers are out: Kafka's answer to
+// what cannot be answered.
+func (r *Request) Close(reason string) {
+	r.broker.Stats.answered(r, 0)
+	r.Request.Fail(reason)
+}
+
+// Info gives what the connection said of itself.
+func (r *Request) Info() *ClientInfo {
+	info, _ := r.Conn.User().(*ClientInfo)
+	if info == nil {
+		info = &ClientInfo{ClientID: r.ClientID}
+		r.Conn.SetUser(info)
+	}
+	return info
+}
+
+func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/log/store"
+)
+
+// Partition is one partition led by this broker.
+type Partition struct {
+	id  kafkaproto.PartitionID
+	tp  kafkaproto.TopicPartition
+	log *store.Log
+
+	hw atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		waits    []commitWait // ascending by end
+		watchers []*Watcher
+		gone     error
+	}
+}
+
+type commitWait struct {
+	end kafkaproto.Offset
+	fn  func(error)
+}
+
+func newPartition(_ *Engine, l *store.Log) *Partition {
+	return &Partition{id: l.ID(), tp: l.TP(), log: l}
+}
+
+// ID is the partition's identity.
+func (p *Partition) ID() kafkaproto.PartitionID { return p.id }
+
+// TP is the partition's name.
+func (p *Partition) TP() kafkaproto.TopicPartition { return p.tp }
+
+// LeaderEpoch is the term in which this broker leads.
+func (p *Partition) LeaderEpoch() kafkaproto.LeaderEpoch { return p.log.Term() }
+
+// HighWatermark is the first offset that readers may not see yet.
+func (p *Partition) HighWatermark() kafkaproto.Offset { return kafkaproto.Offset(p.hw.Load()) }
+
+// LastStable is the first offset that read_committed readers may not see yet (row 24).
+func (p *Partition) LastStable() kafkaproto.Offset { return p.log.LastStable(p.HighWatermark()) }
+
+// LogStart is the first offset kept.
+func (p *Partition) LogStart() kafkaproto.Offset { return p.log.StartOffset() }
+
+// LogEnd is the offset of the next record to be appended.
+func (p *Partition) LogEnd() kafkaproto.Offset { return p.log.EndOffset() }
+
+// Size is the bytes of the partition's segments.
+func (p *Partition) Size() int64 { return p.log.Size() }
+
+// Log gives the log below, for inspection by admin surfaces.
+func (p *Partition) Log() *store.Log { return p.log }
+
+// SetConfig applies a changed topic configuration.
+func (p *Partition) SetConfig(c store.Config) {
+	p.log.SetConfig(c)
+	p.advance() // strict to relaxed makes written records visible at once
+}
+
+// Offline says why the partition does not serve: nil when it does.
+func (p *Partition) Offline() error {
+	p.mu.Lock()
+	gone := p.mu.gone
+	p.mu.Unlock()
+	if gone != nil {
+		return gone
+	}
+	if err := p.log.Offline(); err != nil {
+		return errOffline(p.tp, err)
+	}
+	return nil
+}
+
+// AppendOptions says how a batch is appended.
+type AppendOptions struct {
+	NowMs int64 // broker time, milliseconds since 1970
+}
+
+// AppendResult is what an append came to.
+type AppendResult struct {
+	BaseOffset kafkaproto.Offset // of the original batch when Duplicate
+	End        kafkaproto.Offset // give it to WhenCommitted; for a duplicate the original's end
+	AppendTime int64             // of the original when Duplicate, else -1
+	LogStart   kafkaproto.Offset
+	Duplicate  bool
+}
+
+// Append writes one admitted batch at the log end, patching its base offset and leader epoch in
+// place. When it returns the batch is written; it is visible and durable when WhenCommitted says
+// so. Errors carry Kafka codes; after an error nothing of the batch is in the log.
+func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error) {
+	if err := p.Offline(); err != nil {
+		return AppendResult{}, err
+	}
+	a, err := p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
+	if err != nil {
+		return AppendResult{}, errOffline(p.tp, err)
+	}
+	if !a.Duplicate {
+		p.advance() // relaxed: what is written is visible
+	}
+	return AppendResult{
+		BaseOffset: a.BaseOffset, End: a.End, AppendTime: a.AppendTime,
+		LogStart: p.log.StartOffset(), Duplicate: a.Duplicate,
+	}, nil
+}
+
+// WhenCommitted calls fn once the high watermark has reached end (E3), at once when it has.
+func (p *Partition) WhenCommitted(end kafkaproto.Offset, fn func(error)) {
+	if p.HighWatermark() >= end {
+		fn(nil)
+		return
+	}
+	p.mu.Lock()
+	if gone := p.mu.gone; gone != nil {
+		p.mu.Unlock()
+		fn(gone)
+		return
+	}
+	if p.HighWatermark() >= end {
+		p.mu.Unlock()
+		fn(nil)
+		return
+	}
+	w := p.mu.waits
+	i := len(w)
+	for i > 0 && w[i-1].end > end { // appends arrive in order, so this seldom moves
+		i--
+	}
+	w = append(w, commitWait{})
+	copy(w[i+1:], w[i:])
+	w[i] = commitWait{end: end, fn: fn}
+	p.mu.waits = w
+	p.mu.Unlock()
+	if err := p.log.Offline(); err != nil {
+		p.fail(errOffline(p.tp, err))
+	}
+}
+
+// observe is called by the log when something about it moved.
+func (p *Partition) observe(ev store.Event) {
+	switch ev.Kind {
+	case store.Failed:
+		p.fail(errOffline(p.tp, ev.Err))
+	case store.StartMoved:
+		p.wake()
+	default:
+		p.advance()
+	}
+}
+
+// advance moves the high watermark to what the durability mode allows and wakes who waits (E1).
+func (p *Partition) advance() {
+	bound := int64(p.log.HighWatermarkBound())
+	for {
+		hw := p.hw.Load()
+		if bound <= hw {
+			return
+		}
+		if p.hw.CompareAndSwap(hw, bound) {
+			break
+		}
+	}
+	p.log.Commit(kafkaproto.Offset(bound))
+	p.mu.Lock()
+	n := 0
+	for n < len(p.mu.waits) && int64(p.mu.waits[n].end) <= bound {
+		n++
+	}
+	var due []commitWait
+	if n > 0 {
+		due = p.mu.waits[:n:n]
+		p.mu.waits = p.mu.waits[n:]
+		if len(p.mu.waits) == 0 {
+			p.mu.waits = nil
+		}
+	}
+	p.mu.Unlock()
+	for _, w := range due {
+		w.fn(nil)
+	}
+	p.wake()
+}
+
+// fail answers every pending wait with err; the log itself may serve again later (a full disk).
+func (p *Partition) fail(err error) {
+	p.mu.Lock()
+	due := p.mu.waits
+	p.mu.waits = nil
+	p.mu.Unlock()
+	for _, w := range due {
+		w.fn(err)
+	}
+	p.wake()
+}
+
+// shut takes the partition out of service for good.
+func (p *Partition) shut(err error) {
+	p.mu.Lock()
+	if p.mu.gone == nil {
+		p.mu.gone = err
+	}
+	p.mu.Unlock()
+	p.fail(err)
+}
+
+// DeleteRecords moves the log start to off, -1 standing for the high watermark, and returns it
+// (row 46). It is durable before it returns.
+func (p *Partition) DeleteRecords(off kafkaproto.Offset) (kafkaproto.Offset, error) {
+	if err := p.Offline(); err != nil {
+		return -1, err
+	}
+	hw := p.HighWatermark()
+	if off == -1 {
+		off = hw
+	}
+	if off < 0 || off > hw {
+		return -1, kafkaproto.Faultf(kerr.OffsetOutOfRange,
+			"cannot delete records of %s up to offset %d: its high watermark is %d", p.tp, off, hw)
+	}
+	if err := p.log.DeleteRecords(off); err != nil {
+		return -1, errOffline(p.tp, err)
+	}
+	return p.log.StartOffset(), nil
+}
