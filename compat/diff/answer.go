@@ -318,11 +318,13 @@ func (e *environment) topicID(id uuid) string {
 
 var (
 	uuidText   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	loopback   = regexp.MustCompile(`127\.0\.0\.1:[0-9]{4,5}`)
+	dataDir    = regexp.MustCompile(`/[^ ,]*/data\b`)
 	base64Text = regexp.MustCompile(`[A-Za-z0-9_-]{22}`)
 )
 
 // symbolise replaces what is the broker's or this run's own inside a text: fresh names, generated
-// ids, the address and the cluster id.
+// ids, addresses, the data directory and the cluster id.
 func (e *environment) symbolise(text string) string {
 	for _, name := range slices.Backward(e.names) {
 		if s, ok := e.values[name].(string); ok && s != "" {
@@ -333,6 +335,8 @@ func (e *environment) symbolise(text string) string {
 		text = strings.ReplaceAll(text, e.broker.ClusterID, "$cluster")
 	}
 	text = strings.ReplaceAll(text, fmt.Sprintf("%s:%d", e.broker.Host, e.broker.Port), "$host:$port")
+	text = loopback.ReplaceAllString(text, "$$host:$$other")
+	text = dataDir.ReplaceAllString(text, "$$data")
 	text = uuidText.ReplaceAllStringFunc(text, func(id string) string {
 		return e.symbol("uuid", strings.ReplaceAll(id, "-", ""))
 	})

@@ -118,7 +118,7 @@ func compareFields(place string, kafka, ours group) []difference {
 		mine[f.name] = f.value
 	}
 	path := func(name string) string {
-		if kafka.path == "" {
+		if kafka.path == "" || kafka.path == "." {
 			return name
 		}
 		return kafka.path + "." + name

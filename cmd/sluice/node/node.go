@@ -1,0 +1,287 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/sluicelog/sluice/cmd/sluice/api"
+	"github.com/sluicelog/sluice/controller/config"
+	"github.com/sluicelog/sluice/controller/coord"
+	"github.com/sluicelog/sluice/controller/group"
+	"github.com/sluicelog/sluice/controller/meta"
+	"github.com/sluicelog/sluice/controller/quorum"
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/server"
+	"github.com/sluicelog/sluice/log/store"
+	"github.com/sluicelog/sluice/log/vfs"
+	"github.com/sluicelog/sluice/replica/engine"
+	"github.com/sluicelog/sluice/txn/pid"
+)
+
+// Options is what a broker is started with.
+type Options struct {
+	Static *config.Static
+	// Dir is the data directory; it is made when missing.
+	Dir    string
+	Logger *slog.Logger
+	// OnFailed is told when the data directory can take no more writes: the process must end.
+	OnFailed func(error)
+}
+
+// Node is one running broker.
+type Node struct {
+	o          Options
+	config     *config.Resolver
+	store      *store.Store
+	engine     *engine.Engine
+	controller *quorum.Controller
+	pids       *pid.Allocator
+	groups     *group.Service
+	broker     *api.Broker
+	server     *server.Server
+	advertise  *advertiser
+	layers     *config.Layers // applied to the partitions; the controller's goroutine alone
+
+	stop     sync.Once
+	stopErr  error
+	serving  bool
+	listened map[string]net.Addr
+}
+
+// Start opens the data directory, recovers it and serves; when it returns clients can connect.
+func Start(o Options) (*Node, error) {
+	n := &Node{o: o, config: config.NewResolver(o.Static)}
+	if err := n.start(); err != nil {
+		return nil, errors.Join(err, n.Stop(context.Background()))
+	}
+	return n, nil
+}
+
+func (n *Node) start() error {
+	fsys := vfs.OS()
+	if err := fsys.MkdirAll(n.o.Dir, 0o755); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := quorum.Check(fsys, n.o.Dir, n.o.Static); err != nil {
+		return err
+	}
+	n.config.Pin(map[string]string{"log.dirs": n.o.Dir})
+	if err := n.openStore(fsys); err != nil {
+		return err
+	}
+	n.engine = engine.New(engine.Options{Store: n.store, Clock: clock.System, Logger: n.o.Logger})
+	var err error
+	n.controller, err = quorum.Open(quorum.Options{
+		Store: n.store, FS: fsys, Dir: n.o.Dir, Config: n.config, Clock: clock.System,
+		Logger: n.o.Logger, Endpoints: endpoints(n.config.Broker()),
+	})
+	if err != nil {
+		return fmt.Errorf("open the metadata: %w", err)
+	}
+	n.assemble()
+	if err := n.serve(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (n *Node) openStore(fsys vfs.FS) error {
+	cfg := n.config.Broker()
+	s, err := store.Open(store.Options{
+		FS: fsys, Dir: n.o.Dir, Clock: clock.System, Logger: n.o.Logger, BootID: bootID(),
+		MaxOpenFiles: cfg.MaxOpenFiles, Reserve: cfg.DiskReserve,
+		RetentionInterval: cfg.RetentionInterval, OnFailed: n.o.OnFailed,
+		Cleaner: store.CleanerOptions{
+			Enabled: cfg.Cleaner.Enabled, Backoff: cfg.Cleaner.Backoff,
+			BytesPerSec: cfg.Cleaner.BytesPerSec, DedupeBytes: cfg.Cleaner.DedupeBytes,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("open the data directory: %w", err)
+	}
+	n.store = s
+	return nil
+}
+
+// bootID names this run of the machine; "" where the system does not tell.
+func bootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// assemble joins the parts and loads them from the image.
+func (n *Node) assemble() {
+	n.pids = pid.New(n.controller, n.controller.NodeID())
+	n.broker = &api.Broker{
+		Engine: n.engine, Controller: n.controller, Config: n.config, PIDs: n.pids,
+		Clock: clock.System, Log: n.o.Logger.With("component", "api"),
+		NodeID: n.controller.NodeID(), ClusterID: n.controller.ClusterID(),
+	}
+	n.controller.Subscribe(n.imageChanged)
+	n.groups = group.New(group.Options{
+		Clock: clock.System, Logger: n.o.Logger, Config: group.ConfigOf(n.config.Broker()),
+		Topics:      func() group.Topics { return group.ImageTopics(n.controller.Image()) },
+		Open:        n.offsetsPartition,
+		EnsureTopic: n.ensureOffsetsTopic,
+		Workers:     2,
+	})
+	n.broker.Groups = n.groups
+	n.controller.Subscribe(n.groups.ImageChanged)
+	n.groups.Start()
+	n.groups.Sweep(group.ImageTopics(n.controller.Image()))
+	n.advertise = newAdvertiser(n.config.Broker())
+	n.broker.Advertise = n.advertise.address
+	n.broker.Start()
+}
+
+func (n *Node) offsetsPartition(partition int32) (coord.Log, error) {
+	p := n.engine.Get(group.OffsetsTopic, partition)
+	if p == nil {
+		return nil, kerr.NotCoordinator
+	}
+	return coord.OnPartition(p), nil
+}
+
+func (n *Node) ensureOffsetsTopic() error {
+	if n.controller.Image().Topic(group.OffsetsTopic) != nil {
+		return nil
+	}
+	res, err := quorum.Call[meta.CreateTopicsResult](n.controller, meta.CreateTopics{
+		Internal: true,
+		Topics:   []meta.NewTopic{meta.InternalTopic(group.OffsetsTopic, n.config.Broker())},
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range res.Topics {
+		if t.Err != nil && !errors.Is(t.Err, kerr.TopicAlreadyExists) {
+			return t.Err
+		}
+	}
+	return nil
+}
+
+// imageChanged makes the engine follow the image, then shows the image to the handlers (N1, N2).
+// It runs on the controller's goroutine, before the commands behind the image are answered.
+func (n *Node) imageChanged(old, img *meta.Image) {
+	var specs []engine.Spec // of all topics: they share one journal commit
+	for _, c := range meta.TopicChanges(old, img) {
+		switch {
+		case c.New == nil:
+			n.deleteTopic(c.Old)
+		default:
+			specs = append(specs, n.follow(c.New)...)
+		}
+	}
+	if err := n.engine.Open(specs...); err != nil {
+		// The topics are in the metadata: their partitions show as without a leader.
+		n.o.Logger.Error("partitions not opened", "partitions", len(specs), "err", err)
+	}
+	n.applySettings(img)
+	n.broker.PublishTopics(img)
+}
+
+// follow gives a topic's settings to its open partitions and names those to be opened.
+func (n *Node) follow(t *meta.Topic) []engine.Spec {
+	settings := t.Settings(n.config)
+	var specs []engine.Spec
+	for i := range t.Partitions {
+		id := kafkaproto.PartitionID{Topic: t.ID, Partition: int32(i)}
+		if p := n.engine.ByID(id); p != nil {
+			p.SetConfig(settings.StoreConfig(id))
+			continue
+		}
+		specs = append(specs, engine.Spec{
+			ID: id, TP: kafkaproto.TopicPartition{Topic: t.Name, Partition: int32(i)},
+			Config: settings.StoreConfig(id),
+		})
+	}
+	return specs
+}
+
+func (n *Node) deleteTopic(t *meta.Topic) {
+	for i := range t.Partitions {
+		id := kafkaproto.PartitionID{Topic: t.ID, Partition: int32(i)}
+		if err := n.engine.Delete(id); err != nil {
+			n.o.Logger.Error("partition not deleted", "topic", t.Name, "partition", i, "err", err)
+		}
+	}
+}
+
+// applySettings passes on dynamic broker settings: they are the defaults of every topic.
+func (n *Node) applySettings(img *meta.Image) {
+	layers := n.config.Layers()
+	if n.layers == layers {
+		return
+	}
+	n.layers = layers
+	for t := range img.Topics() {
+		settings := t.Settings(n.config)
+		for i := range t.Partitions {
+			id := kafkaproto.PartitionID{Topic: t.ID, Partition: int32(i)}
+			if p := n.engine.ByID(id); p != nil {
+				p.SetConfig(settings.StoreConfig(id))
+			}
+		}
+	}
+	if n.server != nil {
+		cfg := n.config.Broker()
+		n.server.SetConnLimits(cfg.MaxConns, cfg.MaxConnsPerIP)
+	}
+}
+
+// Broker gives the API side, for the admin surface.
+func (n *Node) Broker() *api.Broker { return n.broker }
+
+// Addrs gives the bound address of each listener by name.
+func (n *Node) Addrs() map[string]net.Addr { return n.listened }
+
+// ClusterID is the cluster's identity.
+func (n *Node) ClusterID() string { return n.controller.ClusterID() }
+
+// Stop ends the broker within ctx, cleanly when there is time; it may be called more than once.
+func (n *Node) Stop(ctx context.Context) error {
+	n.stop.Do(func() { n.stopErr = n.shutdown(ctx) })
+	return n.stopErr
+}
+
+func (n *Node) shutdown(ctx context.Context) error {
+	var errs []error
+	if n.groups != nil {
+		n.groups.Close()
+	}
+	if n.serving {
+		if err := n.server.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop serving: %w", err))
+		}
+	}
+	if n.engine != nil {
+		n.engine.Close()
+	}
+	if n.broker != nil {
+		n.broker.Close()
+	}
+	if n.controller != nil {
+		if err := n.controller.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the metadata: %w", err))
+		}
+	}
+	if n.store != nil {
+		if err := n.store.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the data directory: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
