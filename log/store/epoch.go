@@ -36,7 +36,7 @@ func (l *Log) keptEpochs() []segment.EpochStart {
 func (l *Log) EpochEnd(asked kafkaproto.LeaderEpoch) (kafkaproto.LeaderEpoch, kafkaproto.Offset) {
 	epochs := l.keptEpochs()
 	n := len(epochs)
-	if asked < 0 || n == 0 || asked > epochs[n-1].Epoch {
+	if asked == kafkaproto.NoEpoch || n == 0 || asked > epochs[n-1].Epoch {
 		return kafkaproto.NoEpoch, -1
 	}
 	if asked == epochs[n-1].Epoch {

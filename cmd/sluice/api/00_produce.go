@@ -2,8 +2,10 @@ package api
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,6 +15,10 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/replica/engine"
 )
+
+// leastProduceWait bounds a client's timeout from below: it is meant for replicas that lag, and a
+// client that asks for none still gets the time that its own record takes to reach the disk.
+const leastProduceWait = 5 * time.Second
 
 // adminClientID is the only client that may write internal topics, as in Kafka (row 47).
 const adminClientID = "__admin_client"
@@ -27,6 +33,9 @@ const adminClientID = "__admin_client"
 func (b *Broker) produce(r *Request) {
 	req := r.Body.(*kmsg.ProduceRequest)
 	op := &produceOp{b: b, r: r, acks: req.Acks, resp: kmsg.NewPtrProduceResponse()}
+	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ProduceRequestTopic) bool {
+		return len(t.Partitions) == 0 // Kafka does not answer those
+	})
 	op.resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	op.pending.Store(1) // held by this function until all are appended
 	now := b.nowMs()
@@ -75,14 +84,20 @@ type produceOp struct {
 func (op *produceOp) appendTo(
 	rp *kmsg.ProduceResponseTopicPartition, t *Topic, records []byte, now int64, inTxn bool,
 ) {
-	p, err := op.admissible(t, rp.Partition, inTxn)
+	p, err := op.admissible(t, rp.Partition)
 	if err != nil {
 		op.refuse(rp, t, err, nil)
 		return
 	}
+	rp.LogStartOffset = int64(p.LogStart())
 	adm, perRecord, err := batch.Admit(records, t.check(now, op.r.Version, inTxn))
 	if err != nil {
 		op.refuse(rp, t, err, perRecord)
+		return
+	}
+	if adm.Batch.IsTransactional() {
+		op.refuse(rp, t, kafkaproto.Faultf(kerr.InvalidTxnState,
+			"transactions are not served yet: no transaction can be open"), nil)
 		return
 	}
 	res, err := p.Append(adm.Batch, engine.AppendOptions{NowMs: now})
@@ -106,7 +121,7 @@ func (op *produceOp) appendTo(
 }
 
 // admissible is what is checked before the batch itself.
-func (op *produceOp) admissible(t *Topic, n int32, inTxn bool) (*engine.Partition, error) {
+func (op *produceOp) admissible(t *Topic, n int32) (*engine.Partition, error) {
 	p, err := t.partition(n)
 	switch {
 	case err != nil:
@@ -117,9 +132,6 @@ func (op *produceOp) admissible(t *Topic, n int32, inTxn bool) (*engine.Partitio
 	case t.Internal && op.r.ClientID != adminClientID:
 		return nil, kafkaproto.Faultf(kerr.InvalidTopicException,
 			"topic %s is internal", t.Name)
-	case inTxn:
-		return nil, kafkaproto.Faultf(kerr.InvalidTxnState,
-			"transactions are not served yet: no transaction can be open")
 	}
 	return p, nil
 }
@@ -186,7 +198,7 @@ func (op *produceOp) finishAppend(timeoutMs int32) {
 			op.resp.Topics[i].Topic = string([]byte(op.resp.Topics[i].Topic))
 		}
 		op.mu.Lock()
-		op.timer = op.b.Clock.AfterFunc(millis(max(timeoutMs, 0)), op.answer)
+		op.timer = op.b.Clock.AfterFunc(max(millis(timeoutMs), leastProduceWait), op.answer)
 		op.mu.Unlock()
 	}
 	if op.pending.Add(-1) == 0 {

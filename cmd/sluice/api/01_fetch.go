@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -184,7 +185,9 @@ func (op *fetchOp) readPartition(res *fetchResult, t *Topic, left int, first boo
 		return kafkaproto.Faultf(kerr.InvalidRequest, "negative byte limit")
 	}
 	if err := p.CheckEpoch(part.currentEpoch); err != nil {
-		res.leader = p
+		if op.r.Version >= 16 && errors.Is(err, kerr.FencedLeaderEpoch) {
+			res.leader = p // the client's idea of the leader is old (KIP-951)
+		}
 		return err
 	}
 	if part.lastEpoch >= 0 {

@@ -31,10 +31,10 @@ var listSince = map[int64]int16{
 func (b *Broker) listOffsets(r *Request) {
 	req := r.Body.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()
-	seen := make(map[kafkaproto.TopicPartition]int)
+	asked := make(map[kafkaproto.TopicPartition]int)
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
-			seen[kafkaproto.TopicPartition{Topic: t.Topic, Partition: p.Partition}]++
+			asked[kafkaproto.TopicPartition{Topic: t.Topic, Partition: p.Partition}]++
 		}
 	}
 	for _, t := range req.Topics {
@@ -42,11 +42,16 @@ func (b *Broker) listOffsets(r *Request) {
 		rt.Topic = t.Topic
 		topic, terr := b.topic(t.Topic, kafkaproto.TopicID{}, false)
 		for _, p := range t.Partitions {
+			tp := kafkaproto.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			if asked[tp] == 0 {
+				continue // asked more than once, and answered
+			}
 			rp := kmsg.NewListOffsetsResponseTopicPartition()
 			rp.Partition, rp.Offset, rp.Timestamp, rp.LeaderEpoch = p.Partition, -1, -1, -1
 			err := terr
-			if seen[kafkaproto.TopicPartition{Topic: t.Topic, Partition: p.Partition}] > 1 {
-				err = kerr.InvalidRequest // asked twice
+			if asked[tp] > 1 {
+				err = kerr.InvalidRequest
+				asked[tp] = 0
 			}
 			if err == nil {
 				err = b.listOne(&rp, topic, p, engine.Isolation(req.IsolationLevel), r.Version)
@@ -66,6 +71,9 @@ func (b *Broker) listOne(
 	p, err := t.partition(ask.Partition)
 	if err != nil {
 		return err
+	}
+	if iso != engine.ReadUncommitted && iso != engine.ReadCommitted {
+		return kerr.InvalidRequest
 	}
 	if since, special := listSince[ask.Timestamp]; special && version < since || ask.Timestamp < listEarliestUpload {
 		return kerr.UnsupportedVersion

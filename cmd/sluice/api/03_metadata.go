@@ -24,6 +24,10 @@ const (
 // first answer is an error). ACL: Describe Topic, and Create for auto-creation.
 func (b *Broker) metadata(r *Request) {
 	req := r.Body.(*kmsg.MetadataRequest)
+	if malformedTopics(r, req) {
+		b.metadataRefused(r, req)
+		return
+	}
 	missing := b.missingTopics(r, req)
 	if len(missing) == 0 {
 		b.metadataAnswer(r, req, nil)
@@ -143,6 +147,9 @@ func (b *Broker) metadataByName(
 	}
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.Topic, mt.AuthorizedOperations = &name, notAsked
+	if req.IncludeTopicAuthorizedOperations {
+		mt.AuthorizedOperations = topicOperations
+	}
 	mt.IsInternal = meta.IsInternal(name)
 	switch {
 	case failed != nil:
@@ -214,4 +221,32 @@ func (b *Broker) nodes(c *server.Conn) []brokerAddress {
 		n.rack = &rack
 	}
 	return []brokerAddress{n}
+}
+
+// malformedTopics finds what Kafka refuses as a whole: topics by id before v12, and a topic with
+// neither name nor id (§3b, row 31).
+func malformedTopics(r *Request, req *kmsg.MetadataRequest) bool {
+	for i := range req.Topics {
+		hasID := req.Topics[i].TopicID != [16]byte{}
+		if hasID && r.Version < 12 || !hasID && req.Topics[i].Topic == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// metadataRefused answers every topic with INVALID_REQUEST and names no broker.
+func (b *Broker) metadataRefused(r *Request, req *kmsg.MetadataRequest) {
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.ControllerID, resp.AuthorizedOperations = -1, notAsked
+	for i := range req.Topics {
+		mt := kmsg.NewMetadataResponseTopic()
+		mt.Topic, mt.TopicID = req.Topics[i].Topic, req.Topics[i].TopicID
+		if mt.Topic == nil && r.Version < 12 {
+			mt.Topic = kmsg.StringPtr("")
+		}
+		mt.ErrorCode, mt.AuthorizedOperations = kerr.InvalidRequest.Code, notAsked
+		resp.Topics = append(resp.Topics, mt)
+	}
+	r.Respond(resp)
 }

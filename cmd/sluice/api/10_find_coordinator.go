@@ -50,6 +50,10 @@ func (b *Broker) coordinatorAnswer(r *Request, req *kmsg.FindCoordinatorRequest,
 	c.NodeID, c.Port = -1, -1
 	c.ErrorCode, c.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
 	if err == nil {
+		c.ErrorMessage = kmsg.StringPtr("")
+		if r.Version < findCoordinatorBatch {
+			c.ErrorMessage = kmsg.StringPtr("NONE") // as Kafka says it
+		}
 		c.NodeID = int32(b.NodeID)
 		c.Host, c.Port = b.Advertise(r.Conn)
 	}

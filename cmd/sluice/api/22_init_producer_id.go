@@ -19,10 +19,12 @@ func (b *Broker) initProducerID(r *Request) {
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	if req.TransactionalID != nil {
-		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
-		if *req.TransactionalID == "" {
-			resp.ErrorCode = kerr.InvalidRequest.Code
-		}
+		resp.ErrorCode = b.refuseTransactional(req).Code
+		r.Respond(resp)
+		return
+	}
+	if r.Version >= 3 && (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
+		resp.ErrorCode = kerr.InvalidRequest.Code
 		r.Respond(resp)
 		return
 	}
@@ -35,4 +37,17 @@ func (b *Broker) initProducerID(r *Request) {
 		}
 		r.Respond(resp)
 	})
+}
+
+// refuseTransactional is the error for a transactional id: Kafka's own where the request is wrong,
+// else one that no producer retries.
+func (b *Broker) refuseTransactional(req *kmsg.InitProducerIDRequest) *kerr.Error {
+	most := b.Config.Broker().Txn.MaxTimeout
+	switch {
+	case *req.TransactionalID == "":
+		return kerr.InvalidRequest
+	case req.TransactionTimeoutMillis <= 0 || millis(req.TransactionTimeoutMillis) > most:
+		return kerr.InvalidTransactionTimeout
+	}
+	return kerr.TransactionalIDAuthorizationFailed
 }

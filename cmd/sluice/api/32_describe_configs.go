@@ -26,9 +26,12 @@ func (b *Broker) describeConfigs(r *Request) {
 		rr.ResourceType, rr.ResourceName = ask.ResourceType, ask.ResourceName
 		entries, err := b.described(ask)
 		rr.ErrorCode, rr.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
+		if err == nil {
+			rr.ErrorMessage = kmsg.StringPtr("") // as Kafka answers, not null
+		}
 		rr.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
 		for _, e := range entries {
-			if ask.ConfigNames == nil || slices.Contains(ask.ConfigNames, e.Name) {
+			if len(ask.ConfigNames) == 0 || slices.Contains(ask.ConfigNames, e.Name) {
 				rr.Configs = append(rr.Configs, describedEntry(e, req))
 			}
 		}

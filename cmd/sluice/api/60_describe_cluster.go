@@ -17,7 +17,6 @@ func (b *Broker) describeCluster(r *Request) {
 	resp.ClusterAuthorizedOperations = notAsked
 	resp.ControllerID = -1
 	if r.Version >= 1 {
-		resp.EndpointType = req.EndpointType
 		var err error
 		switch req.EndpointType {
 		case 1:

@@ -22,15 +22,17 @@ func (b *Broker) describeTopicPartitions(r *Request) {
 	from := int32(0)
 	if c := req.Cursor; c != nil {
 		i := sort.SearchStrings(names, c.Topic)
+		there := i < len(names) && names[i] == c.Topic
+		if c.Partition < 0 || !there && len(req.Topics) > 0 {
+			r.Respond(refusedCursor(names))
+			return
+		}
 		names = names[i:]
-		if len(names) > 0 && names[0] == c.Topic {
-			from = max(c.Partition, 0)
+		if there {
+			from = c.Partition
 		}
 	}
-	left := int(req.ResponsePartitionLimit)
-	if left <= 0 || left > maxDescribedPartitions {
-		left = maxDescribedPartitions
-	}
+	left := max(1, min(int(req.ResponsePartitionLimit), maxDescribedPartitions))
 	for _, name := range names {
 		if left <= 0 {
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: 0}
@@ -46,6 +48,17 @@ func (b *Broker) describeTopicPartitions(r *Request) {
 		}
 	}
 	r.Respond(resp)
+}
+
+// refusedCursor answers a cursor that no answer of ours can have held.
+func refusedCursor(names []string) *kmsg.DescribeTopicPartitionsResponse {
+	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	for _, name := range names {
+		rt := kmsg.NewDescribeTopicPartitionsResponseTopic()
+		rt.Topic, rt.ErrorCode, rt.AuthorizedOperations = &name, kerr.InvalidRequest.Code, notAsked
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
 }
 
 // describedNames lists the topics asked for, sorted, each once; none named means all.
@@ -73,7 +86,7 @@ func (b *Broker) describedTopic(
 	img *meta.Image, name string, from int32, limit int,
 ) (kmsg.DescribeTopicPartitionsResponseTopic, int32) {
 	rt := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	rt.Topic, rt.AuthorizedOperations = &name, notAsked
+	rt.Topic, rt.AuthorizedOperations = &name, topicOperations
 	t := img.Topic(name)
 	if t == nil {
 		rt.ErrorCode = kerr.UnknownTopicOrPartition.Code
@@ -82,7 +95,7 @@ func (b *Broker) describedTopic(
 		}
 		return rt, -1
 	}
-	rt.TopicID, rt.IsInternal, rt.AuthorizedOperations = t.ID, t.Internal, topicOperations
+	rt.TopicID, rt.IsInternal = t.ID, t.Internal
 	for n := from; int(n) < len(t.Partitions); n++ {
 		if len(rt.Partitions) == limit {
 			return rt, n

@@ -37,10 +37,10 @@ func parseHeader(frame []byte) (header, error) {
 	}
 	n := int(int16(binary.BigEndian.Uint16(rest)))
 	rest = rest[2:]
-	if n > len(rest) || n < -1 {
+	if n > len(rest) {
 		return header{}, errCut
 	}
-	if n > 0 { // null means "" (row 65)
+	if n > 0 { // null means "" (row 65), and Kafka takes any negative length for null
 		h.clientID = string(rest[:n])
 		rest = rest[n:]
 	}
@@ -48,10 +48,13 @@ func parseHeader(frame []byte) (header, error) {
 	return h, nil
 }
 
+// maxTags bounds a tag section, as Kafka 4.4 does (row 66).
+const maxTags = 10_000
+
 // skipTags steps over a tag section.
 func skipTags(b []byte) ([]byte, error) {
 	num, n := binary.Uvarint(b)
-	if n <= 0 || num > uint64(len(b)) {
+	if n <= 0 || num > maxTags {
 		return nil, errCut
 	}
 	b = b[n:]

@@ -166,9 +166,11 @@ func (e *fetchEncoder) partition(op *fetchOp, r *fetchResult) {
 	}
 }
 
-// aborted writes the list for read_committed, null for all others (row 25 and §3b).
+// aborted writes the list for read_committed, and null for all others; for a partition that is not
+// known the list is empty (row 25 and §3b).
 func (e *fetchEncoder) aborted(r *fetchResult) {
-	if !r.committed && r.code == 0 {
+	unknown := r.code == kerr.UnknownTopicOrPartition.Code || r.code == kerr.UnknownTopicID.Code
+	if !unknown && (!r.committed || r.code != 0) {
 		if e.flexible {
 			e.uvarint(0)
 		} else {

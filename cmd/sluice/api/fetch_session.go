@@ -61,17 +61,25 @@ type fetchContext struct {
 // partsOf reads the partitions of a request.
 func partsOf(req *kmsg.FetchRequest) []*fetchPart {
 	var parts []*fetchPart
+	seen := make(map[fetchKey]int)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			parts = append(parts, &fetchPart{
-				fetchKey: fetchKey{t.Topic, t.TopicID, p.Partition},
+			key := fetchKey{t.Topic, t.TopicID, p.Partition}
+			part := &fetchPart{
+				fetchKey: key,
 				offset:   kafkaproto.Offset(p.FetchOffset), maxBytes: p.PartitionMaxBytes,
 				currentEpoch: kafkaproto.LeaderEpoch(p.CurrentLeaderEpoch),
 				lastEpoch:    kafkaproto.LeaderEpoch(p.LastFetchedEpoch),
 				sentHW:       -1, sentStart: -1,
-			})
+			}
+			if at, twice := seen[key]; twice {
+				parts[at] = part // the last word counts, at the first place
+				continue
+			}
+			seen[key] = len(parts)
+			parts = append(parts, part)
 		}
 	}
 	return parts
@@ -93,9 +101,6 @@ func (c *sessionCache) begin(
 		if req.SessionID != 0 {
 			c.drop(req.SessionID)
 		}
-		if len(parts) == 0 {
-			return &fetchContext{full: true}, nil
-		}
 		return c.create(parts, req.Version >= 13, now, slots), nil
 	}
 	return c.resume(req, parts, now)
@@ -106,9 +111,7 @@ func (c *sessionCache) create(
 ) *fetchContext {
 	s := &fetchSession{epoch: 1, byID: byID, parts: make(map[fetchKey]*fetchPart, len(parts)), used: now}
 	for _, p := range parts {
-		if s.parts[p.fetchKey] == nil {
-			s.order = append(s.order, p)
-		}
+		s.order = append(s.order, p)
 		s.parts[p.fetchKey] = p
 	}
 	c.mu.Lock()
@@ -256,7 +259,7 @@ func (fc *fetchContext) filter(results []fetchResult) []fetchResult {
 			kept = append(kept, *r)
 		}
 	}
-	if len(moved) > 0 && len(moved) < len(s.order) {
+	if !fc.full && len(moved) > 0 && len(moved) < len(s.order) {
 		order := make([]*fetchPart, 0, len(s.order))
 		for _, p := range s.order {
 			if !moved[p] {
