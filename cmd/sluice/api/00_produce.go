@@ -89,12 +89,15 @@ func (op *produceOp) appendTo(
 		op.refuse(rp, t, err, nil)
 		return
 	}
-	rp.LogStartOffset = int64(p.LogStart())
 	adm, perRecord, err := batch.Admit(records, t.check(now, op.r.Version, inTxn))
 	if err != nil {
+		if !errors.Is(err, kerr.CorruptMessage) && !errors.Is(err, kerr.UnsupportedCompressionType) {
+			rp.LogStartOffset = int64(p.LogStart()) // the log was looked at, as Kafka tells
+		}
 		op.refuse(rp, t, err, perRecord)
 		return
 	}
+	rp.LogStartOffset = int64(p.LogStart())
 	if adm.Batch.IsTransactional() {
 		op.refuse(rp, t, kafkaproto.Faultf(kerr.InvalidTxnState,
 			"transactions are not served yet: no transaction can be open"), nil)
