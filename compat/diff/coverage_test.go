@@ -56,11 +56,15 @@ func TestGoldenFilesFitTheCases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var missing []string
 		for _, c := range s.cases {
 			if _, ok := golden[c.name]; !ok {
-				t.Errorf("%s was never recorded", c.name)
+				missing = append(missing, c.name)
 			}
 			delete(golden, c.name)
+		}
+		if len(missing) > 0 {
+			t.Errorf("%d cases of %s were never recorded, the first is %s", len(missing), s.name, missing[0])
 		}
 		for name := range golden {
 			t.Errorf("%s is recorded and no longer a case", name)

@@ -93,8 +93,11 @@ func startTarget(t *testing.T, extra []string) (broker target, stop func()) {
 	case *addressFlag != "":
 		return running(*addressFlag), func() {}
 	case *recordFlag || *kafkaFlag:
-		k, err := startKafka(cluster.Root(), t.TempDir(), cluster.FreeAddress(t), all)
+		k, err := startKafka(cluster.Root(), t.TempDir(), all)
 		stop := func() {
+			if k == nil {
+				return
+			}
 			if err := k.stop(); err != nil {
 				t.Error(err)
 			}

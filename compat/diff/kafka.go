@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,11 @@ type kafka struct {
 }
 
 // startKafka formats a directory and starts a broker in it with the settings given.
-func startKafka(root, dir, address string, settings []string) (*kafka, error) {
+func startKafka(root, dir string, settings []string) (*kafka, error) {
+	address, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
 	tool := os.Getenv("KAFKA_TOOL")
 	if tool == "" {
 		tool = filepath.Join(root, kafkaTool)
@@ -26,6 +31,24 @@ func startKafka(root, dir, address string, settings []string) (*kafka, error) {
 	k := &kafka{tool: tool, dir: filepath.Join(dir, "kafka"), address: address}
 	_, port, _ := strings.Cut(address, ":")
 	return k, k.command(append([]string{"start", k.dir, port}, settings...)...)
+}
+
+// freePorts returns an address whose port and the next one nothing listens on: Kafka's controller
+// takes the second.
+func freePorts() (string, error) {
+	for range 100 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		defer first.Close()
+		port := first.Addr().(*net.TCPAddr).Port
+		second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
+		if err == nil {
+			return first.Addr().String(), second.Close()
+		}
+	}
+	return "", fmt.Errorf("no two free ports side by side")
 }
 
 // command runs the script; a small heap is enough here and leaves memory to the rest of the machine.
