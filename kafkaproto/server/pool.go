@@ -11,6 +11,12 @@ const (
 	classMin = 256
 	classMax = 8 << 20
 	classes  = 4*15 + 1
+
+	// keepFrom is the size from which buffers are kept through collections, keepBytes how many
+	// bytes of them. A broker allocates little else, so collections are frequent, and each lets
+	// sync.Pool forget: large frames would be allocated and cleared anew all the time.
+	keepFrom  = 64 << 10
+	keepBytes = 16 << 20
 )
 
 // frameBuf is a buffer of a size class; class is -1 for a giant.
@@ -20,10 +26,17 @@ type frameBuf struct {
 }
 
 // pool keeps frame buffers by size class, four classes per doubling, so that at most a fifth of a
-// buffer is slack. sync.Pool lets go of what two collections did not need.
+// buffer is slack. sync.Pool lets go of what two collections did not need; keepBytes of the large
+// ones stay.
 type pool struct {
 	poison bool
 	free   [classes]sync.Pool
+
+	kept struct {
+		sync.Mutex
+		bytes   int
+		byClass [classes][]*frameBuf
+	}
 }
 
 // classOf is the smallest class that holds n bytes, -1 when there is none.
@@ -63,6 +76,9 @@ func (p *pool) get(n int) *frameBuf {
 	if class < 0 {
 		return &frameBuf{b: make([]byte, n), class: -1}
 	}
+	if f := p.take(class); f != nil {
+		return f
+	}
 	if v := p.free[class].Get(); v != nil {
 		return v.(*frameBuf)
 	}
@@ -76,7 +92,40 @@ func (p *pool) put(f *frameBuf) {
 			f.b[i] = 0xDE
 		}
 	}
-	if f.class >= 0 {
+	if f.class >= 0 && !p.keep(f) {
 		p.free[f.class].Put(f)
 	}
+}
+
+// take gives a large buffer that was kept, nil when there is none.
+func (p *pool) take(class int) *frameBuf {
+	if classSize(class) < keepFrom {
+		return nil
+	}
+	p.kept.Lock()
+	defer p.kept.Unlock()
+	have := p.kept.byClass[class]
+	if len(have) == 0 {
+		return nil
+	}
+	f := have[len(have)-1]
+	have[len(have)-1] = nil
+	p.kept.byClass[class] = have[:len(have)-1]
+	p.kept.bytes -= len(f.b)
+	return f
+}
+
+// keep keeps a large buffer; false when it is small or enough is kept.
+func (p *pool) keep(f *frameBuf) bool {
+	if len(f.b) < keepFrom {
+		return false
+	}
+	p.kept.Lock()
+	defer p.kept.Unlock()
+	if p.kept.bytes+len(f.b) > keepBytes {
+		return false
+	}
+	p.kept.bytes += len(f.b)
+	p.kept.byClass[f.class] = append(p.kept.byClass[f.class], f)
+	return true
 }
