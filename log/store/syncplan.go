@@ -33,7 +33,7 @@ func (p *syncPlan) size() int {
 
 const (
 	// syncFSFloor is a time for one syncfs that is never called slow.
-	syncFSFloor = 20 * time.Millisecond
+	syncFSFloor = 100 * time.Millisecond
 	// slowFactor is how much slower than parallel fdatasyncs syncfs may be (ruling 11): it also
 	// writes what strangers have dirtied.
 	slowFactor = 4
