@@ -89,13 +89,22 @@ func (r *caseRun) step(in instruction) error {
 	case "gone", "ready":
 		return r.awaitTopic(in)
 	case "restart":
-		r.hangUpAll()
-		return r.target.Restart()
+		return r.restart()
 	case "hangup":
 		r.dropCurrent()
 		return nil
 	}
 	return r.exchange(in)
+}
+
+// restart restarts the broker and waits until its group coordinator works again.
+func (r *caseRun) restart() error {
+	r.hangUpAll()
+	if err := r.target.Restart(); err != nil {
+		return err
+	}
+	_, err := identify(r.target.Address())
+	return err
 }
 
 // freshName makes a name that no other case and no earlier run on this broker has used. It sorts by

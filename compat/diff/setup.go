@@ -219,10 +219,30 @@ func identify(address string) (BrokerIdentity, error) {
 	return id, warmUp(c)
 }
 
-// warmUp waits until an offset fetch succeeds.
+// offsetsPartitions is offsets.topic.num.partitions of every broker here.
+const offsetsPartitions = 50
+
+// groupOfEachPartition returns group names of which each partition of __consumer_offsets holds one.
+func groupOfEachPartition() []string {
+	names := make([]string, offsetsPartitions)
+	for i, found := 0, 0; found < len(names); i++ {
+		name := fmt.Sprintf("warm-up-%d", i)
+		var hash int32 // of a Java string
+		for _, c := range []byte(name) {
+			hash = 31*hash + int32(c)
+		}
+		if p := (hash & 0x7fffffff) % offsetsPartitions; names[p] == "" {
+			names[p], found = name, found+1
+		}
+	}
+	return names
+}
+
+// warmUp waits until every shard of the group coordinator is loaded. Finding a coordinator first makes
+// the broker create __consumer_offsets.
 func warmUp(c *connection) error {
 	var last int16
-	for deadline := time.Now().Add(setupWithin); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(setupWithin); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.Version, find.CoordinatorKey = 2, "warm-up"
 		response, err := ask(c, find)
@@ -233,12 +253,20 @@ func warmUp(c *connection) error {
 			continue
 		}
 		fetch := kmsg.NewPtrOffsetFetchRequest()
-		fetch.Version, fetch.Group = 5, "warm-up"
+		fetch.Version = 8
+		for _, name := range groupOfEachPartition() {
+			fetch.Groups = append(fetch.Groups, kmsg.OffsetFetchRequestGroup{Group: name, MemberEpoch: -1})
+		}
 		response, err = ask(c, fetch)
 		if err != nil {
 			return err
 		}
-		if last = response.(*kmsg.OffsetFetchResponse).ErrorCode; last == 0 {
+		for _, g := range response.(*kmsg.OffsetFetchResponse).Groups {
+			if g.ErrorCode != 0 {
+				last = g.ErrorCode
+			}
+		}
+		if last == 0 {
 			return nil
 		}
 	}
