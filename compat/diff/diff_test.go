@@ -233,7 +233,8 @@ func check(t *testing.T, results []result) {
 		return
 	}
 	for _, k := range explained {
-		if !used[k.line] {
+		// A reason that begins with "sometimes" depends on timing.
+		if !used[k.line] && !strings.HasPrefix(k.reason, "sometimes") {
 			t.Errorf("differences.txt:%d is stale: nothing differs there", k.line)
 		}
 	}
