@@ -2,33 +2,53 @@
 GO ?= go
 BIN := bin/sluice
 
-.PHONY: build run test verify race fuzz bench diff clean
+# The version comes from the build information: the tag, or commit and date. A tree without git
+# (or one that git refuses to read) builds as "devel".
+VCS := $(shell git -C $(CURDIR) status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
-build: ## the static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/sluice
+LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-run: build ## a broker on localhost:9092
+GO_DIRS := kafkaproto log replica controller txn cmd compat
+
+# What drives clients of others, or runs for long, has targets of its own.
+FOREIGN := /compat/(clients|soak|chaos|bench)(/|$$)
+PACKAGES = $(shell $(GO) list ./... | grep -vE '$(FOREIGN)')
+
+FUZZTIME ?= 20s
+COUNT ?= 1
+
+.PHONY: help build run test verify generate tidy race lint fuzz bench bench-kafka diff compat soak clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+build: ## the static binary, bin/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN) ./cmd/sluice
+
+run: build ## a broker on localhost:9092 that keeps its data
 	$(BIN) serve
 
-test: ## everything that needs no other program
-	$(GO) test ./...
+test: ## everything that needs no JVM and no client of others
+	$(GO) test $(PACKAGES)
 
-verify: ## format and vet
-	@test -z "$$(gofmt -l cmd compat controller kafkaproto log replica txn)" || { gofmt -l .; exit 1; }
+verify: ## formatting, vet, rules of the house, generated documents
+	@out=$$(gofmt -l $(GO_DIRS)); test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
 
-race: ## the tests under the race detector
+tidy: ## go.mod and go.sum hold what is imported, no more
+	$(GO) mod tidy -diff
+
+race: ## the tests under the race detector (needs a C compiler)
 	$(GO) test -race -short $(shell $(GO) list ./... | grep -v /compat/)
 
-fuzz: ## every fuzz target for a short time
-	@for p in $$($(GO) list ./... ); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	  echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 20s -fuzzminimizetime 1x $$p || exit 1; done; done
+fuzz: ## every fuzz target, $(FUZZTIME) each
+	@GO="$(GO)" FUZZTIME="$(FUZZTIME)" compat/fuzz.sh
 
 bench: ## benchmarks with allocations
-	$(GO) test -run '^$$' -bench . -benchmem $(shell $(GO) list ./... | grep -v /compat/)
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $(shell $(GO) list ./... | grep -v /compat/)
 
 diff: ## answers compared field by field with those recorded from Apache Kafka 4.4
-	$(GO) test ./compat/diff
+	$(GO) test -count=1 ./compat/diff
 
-clean:
+clean: ## what the other targets made
 	rm -rf bin dist
