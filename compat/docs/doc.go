@@ -1,0 +1,15 @@
+// Package docs keeps the documentation true: parts of it are made from the code, the rest is run.
+//
+//	api.Table, GAPS.md, differences.txt -> docs/compatibility.md
+//	controller/config                   -> docs/configuration.md
+//	sh blocks of README.md              -> run against a broker of this build
+//
+// A generated part stands between two marks in its document:
+//
+//	<!-- begin NAME: made from the code by make generate -->
+//	<!-- end NAME -->
+//
+// TestGenerated fails when one is not what the code says; with -update it is written instead.
+//
+// Goroutines: none of its own; the README's test runs shells and one broker, and ends them.
+package docs
