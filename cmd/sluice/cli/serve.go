@@ -93,7 +93,7 @@ func (e *env) run(layers []config.Layer, dir string, ready func(string, *node.No
 	defer signal.Stop(signals)
 	failed := make(chan error, 1)
 	started := time.Now()
-	n, err := node.Start(node.Options{Static: static, Dir: dir, Logger: logger, OnFailed: func(err error) {
+	n, err := node.Start(node.Options{Static: static, Dir: dir, Logger: logger, Version: version(), OnFailed: func(err error) {
 		select {
 		case failed <- err:
 		default:
@@ -126,6 +126,9 @@ func (e *env) announce(n *node.Node, dir string, took time.Duration) {
 	for name, addr := range n.Addrs() {
 		writeTo(e.stderr, "sluice %s ready in %d ms   %s %s   cluster %s   data %s\n",
 			version(), took.Milliseconds(), name, addr, n.ClusterID(), dir)
+	}
+	for _, addr := range n.HTTPAddrs() {
+		writeTo(e.stderr, "http://%s   /metrics /readyz /livez /debug/pprof/\n", addr)
 	}
 }
 

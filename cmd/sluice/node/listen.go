@@ -21,6 +21,7 @@ func (n *Node) serve() error {
 		InflightBytes: max(cfg.InflightBytes, 0),
 		SendBuffer:    cfg.SendBuffer, RecvBuffer: cfg.ReceiveBuffer,
 		Clock: clock.System, Logger: n.o.Logger.With("component", "server"), Handler: n.broker,
+		Observer: &n.connections,
 	}
 	for _, l := range cfg.Listeners {
 		sl := server.Listener{Name: l.Name, Protocol: l.Protocol, Addr: l.Addr()}

@@ -9,9 +9,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/sluicelog/sluice/cmd/sluice/admin"
 	"github.com/sluicelog/sluice/cmd/sluice/api"
 	"github.com/sluicelog/sluice/controller/config"
 	"github.com/sluicelog/sluice/controller/coord"
@@ -33,6 +35,8 @@ type Options struct {
 	// Dir is the data directory; it is made when missing.
 	Dir    string
 	Logger *slog.Logger
+	// Version is what the build calls itself, for metrics.
+	Version string
 	// OnFailed is told when the data directory can take no more writes: the process must end.
 	OnFailed func(error)
 }
@@ -51,6 +55,10 @@ type Node struct {
 	advertise  *advertiser
 	layers     *config.Layers // applied to the partitions; the controller's goroutine alone
 
+	admin       *admin.Server
+	connections admin.Connections
+	state       atomic.Pointer[string] // why clients are not served; nil when they are
+
 	stop     sync.Once
 	stopErr  error
 	serving  bool
@@ -60,6 +68,7 @@ type Node struct {
 // Start opens the data directory, recovers it and serves; when it returns clients can connect.
 func Start(o Options) (*Node, error) {
 	n := &Node{o: o, config: config.NewResolver(o.Static)}
+	n.notServing("recovering the data directory")
 	if err := n.start(); err != nil {
 		return nil, errors.Join(err, n.Stop(context.Background()))
 	}
@@ -67,6 +76,9 @@ func Start(o Options) (*Node, error) {
 }
 
 func (n *Node) start() error {
+	if err := n.startAdmin(); err != nil {
+		return err
+	}
 	fsys := vfs.OS()
 	if err := fsys.MkdirAll(n.o.Dir, 0o755); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)
@@ -91,6 +103,7 @@ func (n *Node) start() error {
 	if err := n.serve(); err != nil {
 		return err
 	}
+	n.state.Store(nil)
 	return nil
 }
 
@@ -144,6 +157,9 @@ func (n *Node) assemble() {
 	n.advertise = newAdvertiser(n.config.Broker())
 	n.broker.Advertise = n.advertise.address
 	n.broker.Start()
+	n.admin.Serve(admin.Source{
+		Broker: n.broker, Groups: n.groups, Connections: &n.connections, Version: n.o.Version,
+	})
 }
 
 func (n *Node) offsetsPartition(partition int32) (coord.Log, error) {
@@ -259,6 +275,7 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) shutdown(ctx context.Context) error {
 	var errs []error
+	n.notServing("stopping")
 	if n.groups != nil {
 		n.groups.Close()
 	}
@@ -281,6 +298,11 @@ func (n *Node) shutdown(ctx context.Context) error {
 	if n.store != nil {
 		if err := n.store.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the data directory: %w", err))
+		}
+	}
+	if n.admin != nil {
+		if err := n.admin.Stop(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop the HTTP listener: %w", err))
 		}
 	}
 	return errors.Join(errs...)
