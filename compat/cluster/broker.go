@@ -113,6 +113,15 @@ func (b *Broker) Restart() {
 
 // TryRestart is Restart for a broker that may refuse to start; the error says how it ended.
 func (b *Broker) TryRestart() error {
+	if err := b.Launch(); err != nil {
+		return err
+	}
+	return b.awaitReady()
+}
+
+// Launch starts the binary again as Restart does, and does not wait until it is ready: a test that
+// kills a broker while it recovers begins with it.
+func (b *Broker) Launch() error {
 	if b.Running() {
 		if err := b.Stop(); err != nil {
 			return err
@@ -133,7 +142,7 @@ func (b *Broker) TryRestart() error {
 	}
 	b.child = &child{command: command, done: make(chan struct{})}
 	go b.child.wait()
-	return b.awaitReady()
+	return nil
 }
 
 // wait reaps the process; it is the child's only goroutine.
