@@ -30,6 +30,10 @@ func (r *Range) Release() {
 	}
 }
 
+// AtEnd reports whether the range ends where the segment does now: what follows is in another one,
+// or not written yet.
+func (r *Range) AtEnd() bool { return r.s != nil && r.Next >= r.s.NextOffset() }
+
 // hints remember where ranges ended, since a consumer reads on there. Each is the next offset,
 // relative to the base, and the position, in one word; 0 is empty. Truncate replaces the whole, so a
 // reader that was on its way puts its hint where nobody looks.

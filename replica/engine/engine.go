@@ -50,25 +50,28 @@ type Spec struct {
 }
 
 // Open opens or makes the partitions and leads them, with one journal commit for all. A partition
-// whose log is damaged is opened offline: it answers errors, and the others go on.
+// whose log is damaged is opened offline: it answers errors, and the others go on. So do they when
+// one cannot be opened at all; the error names it.
 func (e *Engine) Open(specs ...Spec) error {
 	opened := make([]*Partition, 0, len(specs))
 	logs := make([]*store.Log, 0, len(specs))
+	var failed []error
 	for _, s := range specs {
 		if e.ByID(s.ID) != nil {
 			continue
 		}
 		l, err := e.store.OpenLog(s.ID, s.TP, s.Config)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", s.TP, err)
+			failed = append(failed, fmt.Errorf("open %s: %w", s.TP, err))
+			continue
 		}
-		opened = append(opened, newPartition(e, l))
+		opened = append(opened, newPartition(l))
 		if l.Offline() == nil {
 			logs = append(logs, l)
 		}
 	}
 	if err := e.store.StartSolo(logs...); err != nil {
-		return fmt.Errorf("lead %d partitions: %w", len(logs), err)
+		return errors.Join(append(failed, fmt.Errorf("lead %d partitions: %w", len(logs), err))...)
 	}
 	for _, p := range opened {
 		p.log.Observe(p.observe)
@@ -83,7 +86,7 @@ func (e *Engine) Open(specs ...Spec) error {
 		e.mu.byTP[p.tp] = p
 		e.mu.byID[p.id] = p
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 var errShut = fmt.Errorf("engine is closed: %w", kerr.NotLeaderForPartition)

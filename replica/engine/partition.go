@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,13 +18,13 @@ type Partition struct {
 	tp  kafkaproto.TopicPartition
 	log *store.Log
 
-	hw atomic.Int64
+	hw   atomic.Int64
+	gone atomic.Pointer[error] // why it is out of service for good; set with mu held
 
 	mu struct {
 		sync.Mutex
 		waits    []commitWait // ascending by end
 		watchers []*Watcher
-		gone     error
 	}
 }
 
@@ -32,7 +33,7 @@ type commitWait struct {
 	fn  func(error)
 }
 
-func newPartition(_ *Engine, l *store.Log) *Partition {
+func newPartition(l *store.Log) *Partition {
 	return &Partition{id: l.ID(), tp: l.TP(), log: l}
 }
 
@@ -71,11 +72,8 @@ func (p *Partition) SetConfig(c store.Config) {
 
 // Offline says why the partition does not serve: nil when it does.
 func (p *Partition) Offline() error {
-	p.mu.Lock()
-	gone := p.mu.gone
-	p.mu.Unlock()
-	if gone != nil {
-		return gone
+	if gone := p.gone.Load(); gone != nil {
+		return *gone
 	}
 	if err := p.log.Offline(); err != nil {
 		return errOffline(p.tp, err)
@@ -124,14 +122,15 @@ func (p *Partition) WhenCommitted(end kafkaproto.Offset, fn func(error)) {
 		return
 	}
 	p.mu.Lock()
-	if gone := p.mu.gone; gone != nil {
-		p.mu.Unlock()
-		fn(gone)
-		return
-	}
+	// Both are asked again under the lock: who sets them takes it before it looks at the waits.
 	if p.HighWatermark() >= end {
 		p.mu.Unlock()
 		fn(nil)
+		return
+	}
+	if gone := p.gone.Load(); gone != nil {
+		p.mu.Unlock()
+		fn(*gone)
 		return
 	}
 	w := p.mu.waits
@@ -163,35 +162,40 @@ func (p *Partition) observe(ev store.Event) {
 
 // advance moves the high watermark to what the durability mode allows and wakes who waits (E1).
 func (p *Partition) advance() {
-	bound := int64(p.log.HighWatermarkBound())
+	bound := p.log.HighWatermarkBound()
+	if bound <= p.HighWatermark() {
+		return
+	}
+	// The log goes first: when the new high watermark shows, the transactions that end below it are
+	// closed and on the aborted list.
+	p.log.Commit(bound)
 	for {
 		hw := p.hw.Load()
-		if bound <= hw {
+		if int64(bound) <= hw {
 			return
 		}
-		if p.hw.CompareAndSwap(hw, bound) {
+		if p.hw.CompareAndSwap(hw, int64(bound)) {
 			break
 		}
 	}
-	p.log.Commit(kafkaproto.Offset(bound))
-	p.mu.Lock()
-	n := 0
-	for n < len(p.mu.waits) && int64(p.mu.waits[n].end) <= bound {
-		n++
-	}
-	var due []commitWait
-	if n > 0 {
-		due = p.mu.waits[:n:n]
-		p.mu.waits = p.mu.waits[n:]
-		if len(p.mu.waits) == 0 {
-			p.mu.waits = nil
-		}
-	}
-	p.mu.Unlock()
-	for _, w := range due {
+	var few [8]commitWait
+	for _, w := range p.takeDue(bound, few[:0]) {
 		w.fn(nil)
 	}
 	p.wake()
+}
+
+// takeDue appends to due the waits for offsets up to hw, and forgets them.
+func (p *Partition) takeDue(hw kafkaproto.Offset, due []commitWait) []commitWait {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for n < len(p.mu.waits) && p.mu.waits[n].end <= hw {
+		n++
+	}
+	due = append(due, p.mu.waits[:n]...)
+	p.mu.waits = slices.Delete(p.mu.waits, 0, n) // clears what it leaves behind
+	return due
 }
 
 // fail answers every pending wait with err; the log itself may serve again later (a full disk).
@@ -209,9 +213,7 @@ func (p *Partition) fail(err error) {
 // shut takes the partition out of service for good.
 func (p *Partition) shut(err error) {
 	p.mu.Lock()
-	if p.mu.gone == nil {
-		p.mu.gone = err
-	}
+	p.gone.CompareAndSwap(nil, &err)
 	p.mu.Unlock()
 	p.fail(err)
 }

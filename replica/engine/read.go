@@ -22,7 +22,10 @@ type Read struct {
 	HighWatermark kafkaproto.Offset
 	LastStable    kafkaproto.Offset
 	LogStart      kafkaproto.Offset
-	Aborted       []store.AbortedTxn // read_committed only
+	Aborted       []store.AbortedTxn // read_committed only: those that touch Range
+	// More tells that readable records follow which no byte limit kept back: they are in the next
+	// segment, so waiting for a larger range is of no use (row 28).
+	More bool
 }
 
 // Limit is the first offset that iso may not see.
@@ -61,8 +64,9 @@ func (p *Partition) Read(
 		return r, errOffline(p.tp, err)
 	}
 	r.Range = rg
-	if iso == ReadCommitted {
-		if r.Aborted, err = p.log.Aborted(off, limit); err != nil {
+	r.More = rg.AtEnd() && rg.Next < limit
+	if iso == ReadCommitted && rg.Len > 0 {
+		if r.Aborted, err = p.log.Aborted(off, rg.Next); err != nil {
 			r.Range.Release()
 			r.Range = store.Range{}
 			return r, errOffline(p.tp, err)

@@ -48,7 +48,8 @@ func (p *Partition) wake() {
 		p.mu.Unlock()
 		return
 	}
-	due := make([]*Watcher, 0, len(p.mu.watchers))
+	var few [8]*Watcher
+	due := few[:0]
 	for _, w := range p.mu.watchers {
 		if w.asleep.CompareAndSwap(true, false) {
 			due = append(due, w)
