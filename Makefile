@@ -46,6 +46,9 @@ tidy: ## go.mod and go.sum hold what is imported, no more
 race: ## the tests under the race detector (needs a C compiler)
 	$(GO) test -race -short $(shell $(GO) list ./... | grep -v /compat/)
 
+lint: ## golangci-lint, fetched and built at one version
+	$(GO) run $(LINT) run ./...
+
 fuzz: ## every fuzz target, $(FUZZTIME) each
 	@GO="$(GO)" FUZZTIME="$(FUZZTIME)" compat/fuzz.sh
 

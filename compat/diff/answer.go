@@ -254,7 +254,7 @@ func (e *environment) list(name string, v reflect.Value) string {
 
 func (e *environment) number(owner reflect.Value, name string, n int64) string {
 	if name == "ErrorCode" {
-		if err, ok := kerr.ErrorForCode(int16(n)).(*kerr.Error); ok && n != 0 {
+		if err := kerr.TypedErrorForCode(int16(n)); err != nil {
 			return fmt.Sprintf("%d:%s", n, err.Message)
 		}
 	}

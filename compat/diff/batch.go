@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -151,23 +152,23 @@ func compress(codec string, records []byte) (int64, []byte, error) {
 		return 0, records, nil
 	case "gzip":
 		w := gzip.NewWriter(&out)
-		w.Write(records)
-		err := w.Close()
+		_, err := w.Write(records)
+		err = errors.Join(err, w.Close())
 		return 1, out.Bytes(), err
 	case "snappy":
 		return 2, snappy.Encode(nil, records), nil
 	case "lz4":
 		w := lz4.NewWriter(&out)
-		w.Write(records)
-		err := w.Close()
+		_, err := w.Write(records)
+		err = errors.Join(err, w.Close())
 		return 3, out.Bytes(), err
 	case "zstd":
 		w, err := zstd.NewWriter(nil)
 		if err != nil {
 			return 0, nil, err
 		}
-		defer w.Close()
-		return 4, w.EncodeAll(records, nil), nil
+		packed := w.EncodeAll(records, nil)
+		return 4, packed, w.Close()
 	}
 	return 0, nil, fmt.Errorf("no codec %s", codec)
 }

@@ -118,7 +118,9 @@ const (
 // receive waits for the next frame. A reset counts as a close: which of the two a peer sees depends
 // on whether the broker had read everything.
 func (c *connection) receive(within time.Duration) (outcome, error) {
-	c.SetReadDeadline(time.Now().Add(within))
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return endOf(err)
+	}
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
 		return endOf(err)
@@ -132,7 +134,9 @@ func (c *connection) receive(within time.Duration) (outcome, error) {
 	if n > 64<<20 {
 		return outcome{}, fmt.Errorf("an answer of %d bytes", n)
 	}
-	c.SetReadDeadline(time.Now().Add(answerWithin))
+	if err := c.SetReadDeadline(time.Now().Add(answerWithin)); err != nil {
+		return endOf(err)
+	}
 	frame := make([]byte, n)
 	if _, err := io.ReadFull(c, frame); err != nil {
 		return outcome{}, fmt.Errorf("an answer that is cut off: %w", err)

@@ -184,7 +184,6 @@ type recorder struct {
 	now    coord.Now
 	ticket coord.Ticket
 	log    []coord.Entry
-	kinds  map[string]int
 }
 
 func (r *recorder) do(in input) []coord.Reply[any] {

@@ -133,7 +133,7 @@ func (mod *model) alter(t *rapid.T, m *machine) {
 	key, value := rapid.SampledFrom(modelKeys).Draw(t, "key"), rapid.SampledFrom(modelValues).Draw(t, "value")
 	r := AlterResource{Ops: []AlterOp{{Name: key, Op: Op(rapid.IntRange(0, 1).Draw(t, "op")), Value: &value}}}
 	var config map[string]string
-	good := true
+	var good bool
 	if rapid.Bool().Draw(t, "topic") {
 		r.Type, r.Name = ResourceTopic, rapid.SampledFrom(modelNames).Draw(t, "name")
 		if topic := mod.topics[r.Name]; topic != nil {

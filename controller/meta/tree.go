@@ -161,7 +161,7 @@ func (t tree[K, V]) diffNodes(a, b *treeNode[K, V], differs func(old, new *V)) {
 		t.diffNodes(a, b.right, differs)
 		return
 	}
-	left, at, right := b, (*treeNode[K, V])(nil), (*treeNode[K, V])(nil)
+	var left, at, right *treeNode[K, V]
 	if b != nil && b.key == a.key {
 		left, at, right = b.left, b, b.right
 	} else {

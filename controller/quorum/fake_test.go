@@ -203,7 +203,7 @@ func (w *world) options() Options {
 		w.t.Fatal(err)
 	}
 	w.seed++
-	var out io.Writer = io.Discard
+	out := io.Discard
 	if w.logged != nil {
 		out = w.logged
 	}

@@ -76,7 +76,7 @@ func FuzzSnapshot(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data, int64(img.Version()))
+	f.Add(data, img.Version())
 	f.Fuzz(func(t *testing.T, data []byte, version int64) {
 		id := snapshotID{kafkaproto.Offset(version), 3}
 		got, err := decodeSnapshot(data, id)

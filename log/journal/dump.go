@@ -30,7 +30,7 @@ func dumpFile(fsys vfs.FS, dir string, seq uint64, out *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
+	defer f.Close() // opened for reading only
 	size, err := f.Size()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sluicelog/sluice/log/vfs"
@@ -31,11 +32,9 @@ func replayFile(f vfs.File, seq uint64) (*replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := checkHeader(head, seq); err {
-	case nil:
-	case errNoHeader:
+	if err := checkHeader(head, seq); errors.Is(err, errNoHeader) {
 		return r, r.stopAt(fr, 0, "no file header")
-	default:
+	} else if err != nil {
 		return nil, err
 	}
 	var cp checkpointReader

@@ -43,6 +43,8 @@ type Options struct {
 	Random io.Reader
 	// OnFailed is told once that the whole directory has stopped (a sync failed, ruling 6).
 	OnFailed func(error)
+
+	knobs knobs
 }
 
 // CleanerOptions are the log.cleaner.* settings.
@@ -131,8 +133,7 @@ func Open(o Options) (*Store, error) {
 	s.committer, s.janitor, s.cleaner = newCommitter(s), newJanitor(s), newCleaner(s)
 	s.scrubber = newScrubber(s)
 	if err := s.open(); err != nil {
-		s.closeFiles()
-		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
+		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, errors.Join(err, s.closeFiles()))
 	}
 	s.committer.start()
 	s.janitor.start()

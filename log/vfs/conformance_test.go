@@ -109,10 +109,10 @@ func checkReadWrite(t *testing.T, fsys FS, dir string) {
 	}
 	wantContent(t, fsys, name, "Jello\x00\x00\x00!")
 	buf := make([]byte, 4)
-	if n, err := f.ReadAt(buf, 7); n != 2 || err != io.EOF {
+	if n, err := f.ReadAt(buf, 7); n != 2 || !errors.Is(err, io.EOF) {
 		t.Fatalf("read over the end: %d, %v; want 2, EOF", n, err)
 	}
-	if n, err := f.ReadAt(buf, 9); n != 0 || err != io.EOF {
+	if n, err := f.ReadAt(buf, 9); n != 0 || !errors.Is(err, io.EOF) {
 		t.Fatalf("read at the end: %d, %v; want 0, EOF", n, err)
 	}
 	if n, err := f.ReadAt(buf, 5); n != 4 || err != nil {
@@ -399,7 +399,7 @@ func checkConcurrent(t *testing.T, fsys FS, dir string) {
 				if _, err := f.WriteAt([]byte{byte(g)}, int64(i*4+g)); err != nil {
 					t.Error(err)
 				}
-				if _, err := f.ReadAt(make([]byte, 100), 0); err != nil && err != io.EOF {
+				if _, err := f.ReadAt(make([]byte, 100), 0); err != nil && !errors.Is(err, io.EOF) {
 					t.Error(err)
 				}
 			}

@@ -16,7 +16,7 @@ func control(f *os.File, op string, call func(fd int) error) error {
 	}
 	var inner error
 	if err := conn.Control(func(fd uintptr) {
-		for inner = call(int(fd)); inner == unix.EINTR; inner = call(int(fd)) {
+		for inner = call(int(fd)); errors.Is(inner, unix.EINTR); inner = call(int(fd)) {
 		}
 	}); err != nil {
 		return &os.PathError{Op: op, Path: f.Name(), Err: os.ErrClosed}

@@ -171,7 +171,7 @@ func TestPowerLossIsBySector(t *testing.T) {
 			if !bytes.Equal(s, bytes.Repeat(s[:1], len(s))) {
 				t.Fatalf("seed %d: sector %d is torn inside", seed, at/sectorSize)
 			}
-			if old := byte("o\x00"[at/(4*sectorSize)]); s[0] != 'n' && s[0] != old {
+			if old := "o\x00"[at/(4*sectorSize)]; s[0] != 'n' && s[0] != old {
 				t.Fatalf("seed %d: sector %d holds %q", seed, at/sectorSize, s[0])
 			}
 			kinds[s[0]] = true

@@ -3,8 +3,6 @@ package api
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/sluicelog/sluice/kafkaproto"
 )
 
 // numKeys bounds the API keys that the table may hold.
@@ -80,6 +78,3 @@ func (s *Stats) fetched(t *Topic, bytes int) {
 	s.All.BytesOut.Add(int64(bytes))
 	t.Stats.BytesOut.Add(int64(bytes))
 }
-
-// failed gives the code of err for an answer.
-func failed(err error) int16 { return kafkaproto.Code(err) }
