@@ -246,7 +246,8 @@ func TestSnapshotFails(t *testing.T) {
 	create(t, c, "b")
 	w.age(c, time.Minute)
 	settle(t, c, func() bool {
-		return strings.HasSuffix(w.files()[len(w.files())-1], snapshotSuffix) && !busy(c)
+		files := w.files()
+		return len(files) > 0 && strings.HasSuffix(files[len(files)-1], snapshotSuffix) && !busy(c)
 	})
 	if len(w.files()) != 1 {
 		t.Errorf("files %v", w.files())
