@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -12,44 +11,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sluicelog/sluice/compat/cluster"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// number reads a bound of the soak tier from the environment.
-func number(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%q: %v", name, text, err)
-	}
-	return n
-}
-
 // TestKillUnderLoad is faults F1 and F3: the broker is killed at seeded moments under load, now and
-// then again while it recovers, and is sometimes stopped in order. SLUICE_KILLS sets how often,
-// SLUICE_SEED which moments.
+// then again while it recovers, and is sometimes stopped in order. The tier's amount is how often,
+// its seed which moments.
 func TestKillUnderLoad(t *testing.T) {
-	kills := int(number(t, "SLUICE_KILLS", 40))
-	if testing.Short() {
-		kills = 3
-	}
-	seed := number(t, "SLUICE_SEED", uint64(time.Now().UnixNano()>>20))
-	r := &killRun{t: t, rng: rand.New(rand.NewPCG(seed, 1)), b: cluster.Start(t, cluster.Options{Overrides: []string{
+	run := tier.Of(t, 40, uint64(time.Now().Unix()))
+	r := &killRun{t: t, rng: rand.New(rand.NewPCG(run.Seed, 1)), b: cluster.Start(t, cluster.Options{Overrides: []string{
 		"sluice.durability=strict", "auto.create.topics.enable=false", "log.segment.bytes=1048576",
 		"offsets.topic.segment.bytes=1048576", "log.cleaner.backoff.ms=1000", "group.initial.rebalance.delay.ms=0",
 	}})}
 	began := time.Now()
 	places := r.topics()
-	r.l = startLoad(r.b.Address(), places, seed, 4, 2)
+	r.l = startLoad(r.b.Address(), places, run.Seed, 4, 2)
 	r.progress(50)
-	for r.kills < kills && !t.Failed() {
+	for uint64(r.kills) < run.Amount && !t.Failed() {
 		r.round()
 	}
 	h := r.finish()
@@ -62,8 +44,8 @@ func TestKillUnderLoad(t *testing.T) {
 		t.Error(v)
 	}
 	r.verify()
-	t.Logf("SOAK amount=%d kills seed=%d acknowledged=%d in-flight-at-kills=%d violations=%d took=%s",
-		r.kills, seed, r.l.r.acked.Load(), r.inFlight, len(found), time.Since(began).Round(time.Second))
+	run.Report(t, "%d kills, %d records acknowledged, %d in flight at the kills, %d violations, %s",
+		r.kills, r.l.r.acked.Load(), r.inFlight, len(found), time.Since(began).Round(time.Second))
 	if r.inFlight < r.kills {
 		t.Errorf("%d records in flight over %d kills: the load is too thin to prove anything", r.inFlight, r.kills)
 	}

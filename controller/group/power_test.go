@@ -16,6 +16,7 @@ import (
 	"github.com/sluicelog/sluice/controller/coord"
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
 	"github.com/sluicelog/sluice/replica/engine"
@@ -178,13 +179,11 @@ func (c *countdown) one() {
 // there (G13), and a member goes on in its generation (G14).
 func TestPowerLoss(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	seeds := 6
-	if testing.Short() {
-		seeds = 2
+	run := tier.Of(t, 6, 0)
+	for seed := range run.Seeds() {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { powerLoss(t, seed) })
 	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { powerLoss(t, uint64(seed)) })
-	}
+	run.Report(t, "4 crashes each")
 }
 
 func powerLoss(t *testing.T, seed uint64) {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicelog/sluice/controller/meta"
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
 )
@@ -140,7 +141,8 @@ func nextStep(rng *rand.Rand, n int, before step) step {
 // TestCrashes: whatever a kill or a power loss takes, what was answered is there, and what is there
 // is the state after some whole command (Q1, Q2, Q5).
 func TestCrashes(t *testing.T) {
-	for seed := range uint64(40) {
+	run := tier.Of(t, 40, 0)
+	for seed := range run.Seeds() {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		d := newDisk(t, vfs.PowerLoss(seed), map[string]string{"metadata.log.max.record.bytes.between.snapshots": "4000"})
 		d.open()
@@ -178,6 +180,7 @@ func TestCrashes(t *testing.T) {
 		}
 		d.close()
 	}
+	run.Report(t, "4 crashes each")
 }
 
 // checkCrash finds the command that the image is the state after.

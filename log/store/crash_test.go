@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/vfs"
 )
 
 // crashRun is one seed of the crash test: appends to a few logs, with crashes in between, against
 // lists of what was written and of what a strict log has acknowledged.
 type crashRun struct {
-	t    *testing.T
-	rng  *rand.Rand
-	fs   *vfs.PowerFS
-	clk  *clock.Manual
-	boot int
+	t           *testing.T
+	rng         *rand.Rand
+	fs          *vfs.PowerFS
+	clk         *clock.Manual
+	boot, kills int
 
 	s      *Store
 	logs   []*Log
@@ -128,6 +129,8 @@ func (r *crashRun) crash(kind vfs.CrashKind, what string) {
 	}
 	if kind == vfs.PowerCrash {
 		r.boot++
+	} else {
+		r.kills++
 	}
 	for i := range r.acked {
 		r.acked[i] = new(atomic.Int64)
@@ -140,14 +143,12 @@ func (r *crashRun) crash(kind vfs.CrashKind, what string) {
 }
 
 func TestCrash(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
+	run := tier.Of(t, 40, 0)
+	cuts, kills := 0, 0
+	for seed := range run.Seeds() {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			r := &crashRun{
-				t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), fs: vfs.PowerLoss(uint64(seed)),
+				t: t, rng: rand.New(rand.NewPCG(seed, 7)), fs: vfs.PowerLoss(seed),
 				clk: clock.NewManual(testStart), strict: []bool{true, false, true},
 			}
 			for range r.strict {
@@ -160,6 +161,8 @@ func TestCrash(t *testing.T) {
 			if err := r.s.Close(); err != nil && !errors.Is(err, vfs.ErrCrashed) {
 				t.Fatal(err)
 			}
+			cuts, kills = cuts+r.boot, kills+r.kills
 		})
 	}
+	run.Report(t, "%d power cuts, %d kills", cuts, kills)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/producer"
 	"github.com/sluicelog/sluice/log/vfs"
 )
@@ -179,11 +180,8 @@ func (r *txnRun) retries() {
 }
 
 func TestCrashTransactions(t *testing.T) {
-	seeds := 60
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range uint64(seeds) {
+	run := tier.Of(t, 60, 0)
+	for seed := range run.Seeds() {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			r := &txnRun{
 				t: t, rng: rand.New(rand.NewPCG(seed, 9)), fs: vfs.PowerLoss(seed),
@@ -196,4 +194,5 @@ func TestCrashTransactions(t *testing.T) {
 			closeStore(t, r.s)
 		})
 	}
+	run.Report(t, "transactions over kills and power cuts")
 }

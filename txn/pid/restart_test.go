@@ -12,6 +12,7 @@ import (
 	"github.com/sluicelog/sluice/controller/quorum"
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
+	"github.com/sluicelog/sluice/kafkaproto/tier"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
 )
@@ -19,7 +20,8 @@ import (
 // TestRestart: on the real metadata log, over kills and power losses while callers draw, no id comes
 // twice (P1).
 func TestRestart(t *testing.T) {
-	for seed := range uint64(5) {
+	run := tier.Of(t, 5, 0)
+	for seed := range run.Seeds() {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		fs := vfs.PowerLoss(seed)
 		var mu sync.Mutex
@@ -56,6 +58,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("seed %d: nothing was drawn", seed)
 		}
 	}
+	run.Report(t, "3 crashes each")
 }
 
 func openController(t *testing.T, fs vfs.FS, life int) (*store.Store, *quorum.Controller) {
