@@ -58,5 +58,8 @@ bench: ## benchmarks with allocations
 diff: ## answers compared field by field with those recorded from Apache Kafka 4.4
 	$(GO) test -count=1 ./compat/diff
 
+soak: ## the proofs at their full amounts, into docs/soak/ledger.md (SOAK="-only kill")
+	$(GO) run ./compat/soak $(SOAK)
+
 clean: ## what the other targets made
 	rm -rf bin dist
