@@ -11,5 +11,8 @@
 //
 // TestGenerated fails when one is not what the code says; with -update it is written instead.
 //
+// TestReadme runs what needs kcat where kcat is installed, and with SLUICE_README also what needs a
+// JVM or modules from outside; its value may name a folder with Kafka's kafka-*.sh.
+//
 // Goroutines: none of its own; the README's test runs shells and one broker, and ends them.
 package docs
