@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,9 +85,6 @@ func (e *env) run(layers []config.Layer, dir string, ready func(string, *node.No
 			return err
 		}
 	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	defer signal.Stop(signals)
 	failed := make(chan error, 1)
 	started := time.Now()
 	n, err := node.Start(node.Options{Static: static, Dir: dir, Logger: logger, Version: version(), OnFailed: func(err error) {
@@ -107,17 +101,10 @@ func (e *env) run(layers []config.Layer, dir string, ready func(string, *node.No
 	select {
 	case err = <-failed:
 		err = fmt.Errorf("the data directory takes no more writes: %w", err)
-	case <-signals:
+	case <-e.ctx.Done():
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopBound)
 	defer cancel()
-	go func() {
-		select {
-		case <-signals: // asked twice
-			os.Exit(130)
-		case <-ctx.Done():
-		}
-	}()
 	return errors.Join(err, n.Stop(ctx))
 }
 
@@ -130,10 +117,6 @@ func (e *env) announce(n *node.Node, dir string, took time.Duration) {
 	for _, addr := range n.HTTPAddrs() {
 		writeTo(e.stderr, "http://%s   /metrics /readyz /livez /debug/pprof/\n", addr)
 	}
-}
-
-func writeTo(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, format, args...) // a closed terminal must not stop a broker
 }
 
 // dataDir chooses where data lies: what the configuration says, else the user's data directory,

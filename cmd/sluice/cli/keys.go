@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sluicelog/sluice/controller/config"
+)
+
+// knownTopicKey refuses a topic key that is most likely misspelt. Names that look like nothing we
+// know are left to the broker, which may be another's.
+func knownTopicKey(name string) error {
+	if _, ok := config.TopicKey(name); ok {
+		return nil
+	}
+	var known []string
+	for _, k := range config.TopicKeys() {
+		known = append(known, k.Name)
+	}
+	if hint := suggest(name, known); hint != "" {
+		return usagef("%q is no setting of a topic%s", name, hint)
+	}
+	return nil
+}
+
+// sourceName says where a value comes from.
+func sourceName(s kmsg.ConfigSource) string {
+	switch s {
+	case kmsg.ConfigSourceDynamicTopicConfig:
+		return "topic"
+	case kmsg.ConfigSourceDynamicBrokerConfig:
+		return "broker"
+	case kmsg.ConfigSourceDynamicDefaultBrokerConfig:
+		return "cluster"
+	case kmsg.ConfigSourceStaticBrokerConfig:
+		return "static"
+	case kmsg.ConfigSourceDefaultConfig:
+		return "default"
+	}
+	return "unknown"
+}
+
+func completeTopicKeys(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, k := range config.TopicKeys() {
+		out = append(out, k.Name+"=")
+	}
+	return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
