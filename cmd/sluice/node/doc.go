@@ -2,6 +2,9 @@
 //
 //	data directory ► store ► engine ► controller (image) ► partitions ► groups, ids ► API ► server
 //
+// The HTTP listener is there from before the data directory is opened to after it is closed, and
+// tells how far the broker is.
+//
 // Stopping goes the other way round: groups answer who waits, the server lets answers out, waits
 // are failed, the controller and then the store write what they must.
 //

@@ -57,7 +57,9 @@ type Node struct {
 
 	admin       *admin.Server
 	connections admin.Connections
-	state       atomic.Pointer[string] // why clients are not served; nil when they are
+	phase       atomic.Pointer[phase] // nil while clients are served
+	// offsetsLoaded is set once the partitions with the groups were loaded.
+	offsetsLoaded atomic.Bool
 
 	stop     sync.Once
 	stopErr  error
@@ -68,7 +70,7 @@ type Node struct {
 // Start opens the data directory, recovers it and serves; when it returns clients can connect.
 func Start(o Options) (*Node, error) {
 	n := &Node{o: o, config: config.NewResolver(o.Static)}
-	n.notServing("recovering the data directory")
+	n.enter(admin.Starting, "data directory", "being opened")
 	if err := n.start(); err != nil {
 		return nil, errors.Join(err, n.Stop(context.Background()))
 	}
@@ -87,9 +89,11 @@ func (n *Node) start() error {
 		return err
 	}
 	n.config.Pin(map[string]string{"log.dirs": n.o.Dir})
+	n.enter(admin.Recovery, "data directory", "recovering")
 	if err := n.openStore(fsys); err != nil {
 		return err
 	}
+	n.enter(admin.Starting, "metadata", "loading")
 	n.engine = engine.New(engine.Options{Store: n.store, Clock: clock.System, Logger: n.o.Logger})
 	var err error
 	n.controller, err = quorum.Open(quorum.Options{
@@ -100,10 +104,11 @@ func (n *Node) start() error {
 		return fmt.Errorf("open the metadata: %w", err)
 	}
 	n.assemble()
+	n.enter(admin.Starting, "listeners", "opening")
 	if err := n.serve(); err != nil {
 		return err
 	}
-	n.state.Store(nil)
+	n.running()
 	return nil
 }
 
@@ -157,9 +162,6 @@ func (n *Node) assemble() {
 	n.advertise = newAdvertiser(n.config.Broker())
 	n.broker.Advertise = n.advertise.address
 	n.broker.Start()
-	n.admin.Serve(admin.Source{
-		Broker: n.broker, Groups: n.groups, Connections: &n.connections, Version: n.o.Version,
-	})
 }
 
 func (n *Node) offsetsPartition(partition int32) (coord.Log, error) {
@@ -275,7 +277,10 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) shutdown(ctx context.Context) error {
 	var errs []error
-	n.notServing("stopping")
+	n.enter(admin.Stopping, "broker", "stopping")
+	if n.admin != nil {
+		n.admin.Serve(nil) // what is closing has no numbers to be alarmed by
+	}
 	if n.groups != nil {
 		n.groups.Close()
 	}
