@@ -11,7 +11,7 @@ LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GO_DIRS := kafkaproto log replica controller txn cmd compat
 
 # What drives clients of others, or runs for long, has targets of its own.
-FOREIGN := /compat/(clients|soak|chaos|bench)(/|$$)
+FOREIGN := /compat/(clients|bench)(/|$$)
 PACKAGES = $(shell $(GO) list ./... | grep -vE '$(FOREIGN)')
 
 FUZZTIME ?= 20s
