@@ -62,5 +62,8 @@ diff: ## answers compared field by field with those recorded from Apache Kafka 4
 soak: ## the proofs at their full amounts, into docs/soak/ledger.md (SOAK="-only kill")
 	$(GO) run ./compat/soak $(SOAK)
 
+compat: ## clients and tools made by others against the built broker (installs them under compat/.cache)
+	compat/run
+
 clean: ## what the other targets made
 	rm -rf bin dist

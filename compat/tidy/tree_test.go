@@ -76,7 +76,7 @@ func walk(visit func(name string, text []byte) error) error {
 		name := filepath.ToSlash(strings.TrimPrefix(p, root+string(filepath.Separator)))
 		if d.IsDir() {
 			switch d.Name() {
-			case ".git", "bin", "dist", "node_modules", "testdata", ".venv", "__pycache__", "golden":
+			case ".git", ".cache", "bin", "dist", "node_modules", "testdata", ".venv", "__pycache__", "golden":
 				return fs.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
