@@ -127,6 +127,7 @@ func (op *fetchOp) evaluate(final bool) bool {
 		p.Unwatch(op.watch)
 	}
 	op.watched = nil
+	op.b.Stats.fetchAnswered(results)
 	op.respond(op.fc.filter(results))
 	return true
 }

@@ -74,6 +74,27 @@ func (s *Stats) produceFailed(t *Topic) {
 	}
 }
 
+// fetchAnswered counts a fetch once for each topic in it. Results of one topic are mostly neighbours;
+// where they are not, what was counted has to be remembered.
+func (s *Stats) fetchAnswered(results []fetchResult) {
+	var last *Topic
+	var counted map[*Topic]bool
+	for i := range results {
+		t := results[i].topic
+		if t == nil || t == last || counted[t] {
+			continue
+		}
+		if last != nil {
+			if counted == nil {
+				counted = map[*Topic]bool{last: true}
+			}
+			counted[t] = true
+		}
+		last = t
+		t.Stats.FetchRequests.Add(1)
+	}
+}
+
 func (s *Stats) fetched(t *Topic, bytes int) {
 	s.All.BytesOut.Add(int64(bytes))
 	t.Stats.BytesOut.Add(int64(bytes))
