@@ -108,7 +108,7 @@ func (o *consumeFlags) checkGroup() error {
 	r := o.offsets
 	if r.from.n != 0 || r.from.whence != fromStart && r.from.whence != fromEnd ||
 		r.bounded && (r.to.n != 0 || r.to.whence != fromEnd) {
-		return usagef("a group goes on where it is; -o may only say start or end, for a group that is " +
+		return usagef("a group goes on where it is; -o may only say start or end, for a group that is "+
 			"nowhere yet; move it with \"sluice group seek %s\"", o.group)
 	}
 	return nil
