@@ -100,7 +100,7 @@ func (e *env) root() *cobra.Command {
 	}})
 	e.globalFlags(root)
 	root.AddCommand(e.serveCommand(), e.devCommand(), e.topicCommand(), e.produceCommand(),
-		e.consumeCommand(), e.versionCommand())
+		e.consumeCommand(), e.groupCommand(), e.versionCommand())
 	return root
 }
 
