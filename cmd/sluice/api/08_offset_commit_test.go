@@ -9,7 +9,7 @@ import (
 
 func TestOffsetCommit(t *testing.T) {
 	c := newGroupRig(t).dial()
-	eachGroupVersion(t, kmsg.OffsetCommit, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.OffsetCommit, func(t *testing.T, v int16) {
 		req := commitRequest("g", int64(v))
 		unknown := kmsg.NewOffsetCommitRequestTopic()
 		unknown.Topic, unknown.TopicID = "nope", [16]byte{9}
@@ -17,20 +17,20 @@ func TestOffsetCommit(t *testing.T) {
 		req.Topics = append(req.Topics, unknown)
 		req.Topics[0].Partitions = append(req.Topics[0].Partitions, req.Topics[0].Partitions[0])
 		req.Topics[0].Partitions[1].Partition = 2 // there are 0 and 1
-		resp := askGroup[*kmsg.OffsetCommitResponse](c, req, v)
+		resp := ask[*kmsg.OffsetCommitResponse](c, req, v)
 		if len(resp.Topics) != 2 || len(resp.Topics[0].Partitions) != 2 ||
 			len(resp.Topics[1].Partitions) != 1 {
 			t.Fatalf("answer %+v", resp)
 		}
-		wantGroupCode(t, "t-0", resp.Topics[0].Partitions[0].ErrorCode, nil)
-		wantGroupCode(t, "t-2", resp.Topics[0].Partitions[1].ErrorCode, kerr.UnknownTopicOrPartition)
+		wantCode(t, "t-0", resp.Topics[0].Partitions[0].ErrorCode, nil)
+		wantCode(t, "t-2", resp.Topics[0].Partitions[1].ErrorCode, kerr.UnknownTopicOrPartition)
 		if v >= 10 {
-			wantGroupCode(t, "unknown id", resp.Topics[1].Partitions[0].ErrorCode, kerr.UnknownTopicID)
+			wantCode(t, "unknown id", resp.Topics[1].Partitions[0].ErrorCode, kerr.UnknownTopicID)
 			if resp.Topics[0].TopicID != req.Topics[0].TopicID {
 				t.Errorf("topic id %v", resp.Topics[0].TopicID)
 			}
 		} else {
-			wantGroupCode(t, "unknown name", resp.Topics[1].Partitions[0].ErrorCode,
+			wantCode(t, "unknown name", resp.Topics[1].Partitions[0].ErrorCode,
 				kerr.UnknownTopicOrPartition)
 		}
 		if got := fetchOne(c, "g"); got != int64(v) {
@@ -44,20 +44,20 @@ func TestOffsetCommitWithAGenerationOfNobody(t *testing.T) {
 	for v, want := range map[int16]*kerr.Error{8: kerr.IllegalGeneration, 9: kerr.GroupIDNotFound} {
 		req := commitRequest("nobody", 1)
 		req.Generation = 0
-		resp := askGroup[*kmsg.OffsetCommitResponse](c, req, v)
-		wantGroupCode(t, "commit", resp.Topics[0].Partitions[0].ErrorCode, want)
+		resp := ask[*kmsg.OffsetCommitResponse](c, req, v)
+		wantCode(t, "commit", resp.Topics[0].Partitions[0].ErrorCode, want)
 	}
 }
 
 // fetchOne gives the committed offset of t-0.
-func fetchOne(c *groupConn, groupID string) int64 {
+func fetchOne(c *client, groupID string) int64 {
 	c.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = groupID
 	t := kmsg.NewOffsetFetchRequestTopic()
 	t.Topic, t.Partitions = "t", []int32{0}
 	req.Topics = append(req.Topics, t)
-	resp := askGroup[*kmsg.OffsetFetchResponse](c, req, 7)
-	wantGroupCode(c.t, "fetch", resp.ErrorCode, nil)
+	resp := ask[*kmsg.OffsetFetchResponse](c, req, 7)
+	wantCode(c.t, "fetch", resp.ErrorCode, nil)
 	return resp.Topics[0].Partitions[0].Offset
 }

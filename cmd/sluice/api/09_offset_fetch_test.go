@@ -17,14 +17,14 @@ type fetchedOffset struct {
 
 func TestOffsetFetch(t *testing.T) {
 	c := newGroupRig(t).dial()
-	askGroup[*kmsg.OffsetCommitResponse](c, commitRequest("g", 42), 8)
-	eachGroupVersion(t, kmsg.OffsetFetch, func(t *testing.T, v int16) {
+	ask[*kmsg.OffsetCommitResponse](c, commitRequest("g", 42), 8)
+	eachVersion(t, kmsg.OffsetFetch, func(t *testing.T, v int16) {
 		for _, all := range []bool{false, true} {
 			if all && v < 2 {
 				continue
 			}
 			req := fetchRequest(v, all)
-			got := flattenFetch(t, askGroup[*kmsg.OffsetFetchResponse](c, req, v), v)
+			got := flattenFetch(t, ask[*kmsg.OffsetFetchResponse](c, req, v), v)
 			want := map[int32]fetchedOffset{0: {42, 3, "note", 0}}
 			if !all {
 				want[1] = fetchedOffset{-1, -1, "", 0}
@@ -50,8 +50,8 @@ func TestOffsetFetch(t *testing.T) {
 	g.Group = "g"
 	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{TopicID: [16]byte{9}, Partitions: []int32{0}}}
 	req.Groups = append(req.Groups, g)
-	resp := askGroup[*kmsg.OffsetFetchResponse](c, req, 10)
-	wantGroupCode(t, "unknown id", resp.Groups[0].Topics[0].Partitions[0].ErrorCode,
+	resp := ask[*kmsg.OffsetFetchResponse](c, req, 10)
+	wantCode(t, "unknown id", resp.Groups[0].Topics[0].Partitions[0].ErrorCode,
 		kerr.UnknownTopicID)
 }
 
@@ -88,7 +88,7 @@ func flattenFetch(t *testing.T, resp *kmsg.OffsetFetchResponse, v int16) map[int
 		got[p] = fetchedOffset{off, epoch, *meta, code}
 	}
 	if v < 8 {
-		wantGroupCode(t, "group", resp.ErrorCode, nil)
+		wantCode(t, "group", resp.ErrorCode, nil)
 		for _, rt := range resp.Topics {
 			for _, p := range rt.Partitions {
 				note(p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode)
@@ -100,7 +100,7 @@ func flattenFetch(t *testing.T, resp *kmsg.OffsetFetchResponse, v int16) map[int
 		t.Fatalf("groups %+v", resp.Groups)
 	}
 	for _, g := range resp.Groups {
-		wantGroupCode(t, g.Group, g.ErrorCode, nil)
+		wantCode(t, g.Group, g.ErrorCode, nil)
 	}
 	for _, rt := range resp.Groups[0].Topics {
 		for _, p := range rt.Partitions {

@@ -12,12 +12,12 @@ import (
 func TestFindCoordinator(t *testing.T) {
 	r := newGroupRig(t)
 	c := r.dial()
-	eachGroupVersion(t, kmsg.FindCoordinator, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.FindCoordinator, func(t *testing.T, v int16) {
 		req := kmsg.NewPtrFindCoordinatorRequest()
 		req.CoordinatorKey, req.CoordinatorKeys = "g", []string{"g", "h"}
-		resp := askGroup[*kmsg.FindCoordinatorResponse](c, req, v)
+		resp := ask[*kmsg.FindCoordinatorResponse](c, req, v)
 		if v < 4 {
-			wantGroupCode(t, "answer", resp.ErrorCode, nil)
+			wantCode(t, "answer", resp.ErrorCode, nil)
 			if resp.NodeID != 7 || resp.Host != "broker.example" || resp.Port != 9092 {
 				t.Errorf("coordinator %d at %s:%d", resp.NodeID, resp.Host, resp.Port)
 			}
@@ -28,7 +28,7 @@ func TestFindCoordinator(t *testing.T) {
 		}
 		for i, key := range req.CoordinatorKeys {
 			rc := resp.Coordinators[i]
-			wantGroupCode(t, key, rc.ErrorCode, nil)
+			wantCode(t, key, rc.ErrorCode, nil)
 			if rc.Key != key || rc.NodeID != 7 || rc.Host != "broker.example" || rc.Port != 9092 {
 				t.Errorf("coordinator %+v", rc)
 			}
@@ -48,13 +48,13 @@ func TestFindCoordinatorOfWhatIsNotServed(t *testing.T) {
 		for _, v := range []int16{1, 4, 6} {
 			req := kmsg.NewPtrFindCoordinatorRequest()
 			req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = kind, "x", []string{"x"}
-			resp := askGroup[*kmsg.FindCoordinatorResponse](c, req, v)
+			resp := ask[*kmsg.FindCoordinatorResponse](c, req, v)
 			code, text, node := resp.ErrorCode, resp.ErrorMessage, resp.NodeID
 			if v >= 4 {
 				code, text, node = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].ErrorMessage,
 					resp.Coordinators[0].NodeID
 			}
-			wantGroupCode(t, "answer", code, want)
+			wantCode(t, "answer", code, want)
 			if text == nil || node != -1 {
 				t.Errorf("kind %d version %d: text %v, node %d", kind, v, text, node)
 			}

@@ -10,15 +10,15 @@ import (
 
 func TestJoinGroup(t *testing.T) {
 	c := newGroupRig(t).dial()
-	eachGroupVersion(t, kmsg.JoinGroup, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.JoinGroup, func(t *testing.T, v int16) {
 		req := joinRequest(fmt.Sprint("g", v))
 		if v >= 4 {
-			resp := askGroup[*kmsg.JoinGroupResponse](c, req, v)
-			wantGroupCode(t, "newcomer", resp.ErrorCode, kerr.MemberIDRequired)
+			resp := ask[*kmsg.JoinGroupResponse](c, req, v)
+			wantCode(t, "newcomer", resp.ErrorCode, kerr.MemberIDRequired)
 			req.MemberID = resp.MemberID
 		}
-		resp := askGroup[*kmsg.JoinGroupResponse](c, req, v)
-		wantGroupCode(t, "join", resp.ErrorCode, nil)
+		resp := ask[*kmsg.JoinGroupResponse](c, req, v)
+		wantCode(t, "join", resp.ErrorCode, nil)
 		if resp.Generation != 1 || resp.LeaderID != resp.MemberID || resp.Protocol == nil ||
 			*resp.Protocol != "range" || len(resp.Members) != 1 ||
 			string(resp.Members[0].ProtocolMetadata) != "meta" {
@@ -32,8 +32,8 @@ func TestJoinGroup(t *testing.T) {
 		}
 		req = joinRequest("g")
 		req.SessionTimeoutMillis = 1
-		resp = askGroup[*kmsg.JoinGroupResponse](c, req, v)
-		wantGroupCode(t, "short session", resp.ErrorCode, kerr.InvalidSessionTimeout)
+		resp = ask[*kmsg.JoinGroupResponse](c, req, v)
+		wantCode(t, "short session", resp.ErrorCode, kerr.InvalidSessionTimeout)
 		if resp.Generation != -1 {
 			t.Errorf("generation %d beside an error", resp.Generation)
 		}
@@ -53,17 +53,17 @@ func TestJoinGroupAnswersInOrder(t *testing.T) {
 	second.send(beat)
 	poll := kmsg.NewPtrHeartbeatRequest()
 	poll.Group, poll.MemberID, poll.Generation = "g", id, generation
-	for askGroup[*kmsg.HeartbeatResponse](first, poll, 4).ErrorCode != kerr.RebalanceInProgress.Code {
+	for ask[*kmsg.HeartbeatResponse](first, poll, 4).ErrorCode != kerr.RebalanceInProgress.Code {
 	}
 	again := joinRequest("g")
 	again.MemberID = id
-	resp := askGroup[*kmsg.JoinGroupResponse](first, again, 3)
-	wantGroupCode(t, "rejoin", resp.ErrorCode, nil)
+	resp := ask[*kmsg.JoinGroupResponse](first, again, 3)
+	wantCode(t, "rejoin", resp.ErrorCode, nil)
 	if len(resp.Members) != 2 {
 		t.Errorf("members %+v", resp.Members)
 	}
 	joined := second.receive(join).(*kmsg.JoinGroupResponse)
-	wantGroupCode(t, "parked join", joined.ErrorCode, nil)
-	wantGroupCode(t, "heartbeat", second.receive(beat).(*kmsg.HeartbeatResponse).ErrorCode,
+	wantCode(t, "parked join", joined.ErrorCode, nil)
+	wantCode(t, "heartbeat", second.receive(beat).(*kmsg.HeartbeatResponse).ErrorCode,
 		kerr.UnknownMemberID)
 }

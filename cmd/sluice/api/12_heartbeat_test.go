@@ -10,7 +10,7 @@ import (
 func TestHeartbeat(t *testing.T) {
 	c := newGroupRig(t).dial()
 	id, generation := c.member("g")
-	eachGroupVersion(t, kmsg.Heartbeat, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.Heartbeat, func(t *testing.T, v int16) {
 		for _, x := range []struct {
 			group, member string
 			generation    int32
@@ -24,8 +24,8 @@ func TestHeartbeat(t *testing.T) {
 		} {
 			req := kmsg.NewPtrHeartbeatRequest()
 			req.Group, req.MemberID, req.Generation = x.group, x.member, x.generation
-			resp := askGroup[*kmsg.HeartbeatResponse](c, req, v)
-			wantGroupCode(t, x.group+" "+x.member, resp.ErrorCode, x.want)
+			resp := ask[*kmsg.HeartbeatResponse](c, req, v)
+			wantCode(t, x.group+" "+x.member, resp.ErrorCode, x.want)
 		}
 	})
 }

@@ -9,23 +9,23 @@ import (
 
 func TestLeaveGroup(t *testing.T) {
 	c := newGroupRig(t).dial()
-	eachGroupVersion(t, kmsg.LeaveGroup, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.LeaveGroup, func(t *testing.T, v int16) {
 		id, _ := c.member("g")
 		for _, want := range []*kerr.Error{nil, kerr.UnknownMemberID} {
 			req := kmsg.NewPtrLeaveGroupRequest()
 			req.Group, req.MemberID = "g", id
 			req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: id}, {MemberID: "stranger"}}
-			resp := askGroup[*kmsg.LeaveGroupResponse](c, req, v)
+			resp := ask[*kmsg.LeaveGroupResponse](c, req, v)
 			if v < 3 {
-				wantGroupCode(t, "leave", resp.ErrorCode, want)
+				wantCode(t, "leave", resp.ErrorCode, want)
 				continue
 			}
-			wantGroupCode(t, "request", resp.ErrorCode, nil)
+			wantCode(t, "request", resp.ErrorCode, nil)
 			if len(resp.Members) != 2 || resp.Members[0].MemberID != id {
 				t.Fatalf("members %+v", resp.Members)
 			}
-			wantGroupCode(t, "leave", resp.Members[0].ErrorCode, want)
-			wantGroupCode(t, "stranger", resp.Members[1].ErrorCode, kerr.UnknownMemberID)
+			wantCode(t, "leave", resp.Members[0].ErrorCode, want)
+			wantCode(t, "stranger", resp.Members[1].ErrorCode, kerr.UnknownMemberID)
 		}
 	})
 }

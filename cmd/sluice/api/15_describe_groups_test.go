@@ -10,16 +10,16 @@ import (
 func TestDescribeGroups(t *testing.T) {
 	c := newGroupRig(t).dial()
 	id, _ := c.member("g")
-	eachGroupVersion(t, kmsg.DescribeGroups, func(t *testing.T, v int16) {
+	eachVersion(t, kmsg.DescribeGroups, func(t *testing.T, v int16) {
 		req := kmsg.NewPtrDescribeGroupsRequest()
 		req.Groups = []string{"g", "nobody"}
 		req.IncludeAuthorizedOperations = true
-		resp := askGroup[*kmsg.DescribeGroupsResponse](c, req, v)
+		resp := ask[*kmsg.DescribeGroupsResponse](c, req, v)
 		if len(resp.Groups) != 2 {
 			t.Fatalf("%d groups", len(resp.Groups))
 		}
 		g, nobody := resp.Groups[0], resp.Groups[1]
-		wantGroupCode(t, "g", g.ErrorCode, nil)
+		wantCode(t, "g", g.ErrorCode, nil)
 		if g.Group != "g" || g.State != "Stable" || g.ProtocolType != "consumer" ||
 			g.Protocol != "range" || len(g.Members) != 1 {
 			t.Fatalf("group %+v", g)
@@ -39,12 +39,12 @@ func TestDescribeGroups(t *testing.T) {
 		if v >= 6 {
 			want = kerr.GroupIDNotFound
 		}
-		wantGroupCode(t, "nobody", nobody.ErrorCode, want)
+		wantCode(t, "nobody", nobody.ErrorCode, want)
 		if nobody.State != "Dead" {
 			t.Errorf("state of nobody: %q", nobody.State)
 		}
 		req.IncludeAuthorizedOperations = false
-		resp = askGroup[*kmsg.DescribeGroupsResponse](c, req, v)
+		resp = ask[*kmsg.DescribeGroupsResponse](c, req, v)
 		if resp.Groups[0].AuthorizedOperations != notAsked {
 			t.Errorf("operations without being asked: %x", resp.Groups[0].AuthorizedOperations)
 		}

@@ -8,15 +8,15 @@ import (
 
 func TestListGroups(t *testing.T) {
 	c := newGroupRig(t).dial()
-	if got := askGroup[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(),
+	if got := ask[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(),
 		0); len(got.Groups) != 0 || got.ErrorCode != 0 {
 		t.Fatalf("without groups: %+v", got)
 	}
 	c.member("g")
-	askGroup[*kmsg.OffsetCommitResponse](c, commitRequest("simple", 1), 8)
-	eachGroupVersion(t, kmsg.ListGroups, func(t *testing.T, v int16) {
-		resp := askGroup[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(), v)
-		wantGroupCode(t, "list", resp.ErrorCode, nil)
+	ask[*kmsg.OffsetCommitResponse](c, commitRequest("simple", 1), 8)
+	eachVersion(t, kmsg.ListGroups, func(t *testing.T, v int16) {
+		resp := ask[*kmsg.ListGroupsResponse](c, kmsg.NewPtrListGroupsRequest(), v)
+		wantCode(t, "list", resp.ErrorCode, nil)
 		if len(resp.Groups) != 2 || resp.Groups[0].Group != "g" ||
 			resp.Groups[0].ProtocolType != "consumer" ||
 			resp.Groups[1].Group != "simple" || resp.Groups[1].ProtocolType != "" {
@@ -34,7 +34,7 @@ func TestListGroups(t *testing.T) {
 		if v >= 5 {
 			req.TypesFilter = []string{"classic"}
 		}
-		resp = askGroup[*kmsg.ListGroupsResponse](c, req, v)
+		resp = ask[*kmsg.ListGroupsResponse](c, req, v)
 		if len(resp.Groups) != 1 || resp.Groups[0].Group != "simple" {
 			t.Errorf("filtered groups %+v", resp.Groups)
 		}

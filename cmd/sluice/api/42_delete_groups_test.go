@@ -10,11 +10,11 @@ import (
 func TestDeleteGroups(t *testing.T) {
 	c := newGroupRig(t).dial()
 	c.member("busy")
-	eachGroupVersion(t, kmsg.DeleteGroups, func(t *testing.T, v int16) {
-		askGroup[*kmsg.OffsetCommitResponse](c, commitRequest("idle", 1), 8)
+	eachVersion(t, kmsg.DeleteGroups, func(t *testing.T, v int16) {
+		ask[*kmsg.OffsetCommitResponse](c, commitRequest("idle", 1), 8)
 		req := kmsg.NewPtrDeleteGroupsRequest()
 		req.Groups = []string{"idle", "busy", "nobody"}
-		resp := askGroup[*kmsg.DeleteGroupsResponse](c, req, v)
+		resp := ask[*kmsg.DeleteGroupsResponse](c, req, v)
 		if len(resp.Groups) != 3 {
 			t.Fatalf("groups %+v", resp.Groups)
 		}
@@ -23,7 +23,7 @@ func TestDeleteGroups(t *testing.T) {
 			if g.Group != req.Groups[i] {
 				t.Errorf("group %q in place of %q", g.Group, req.Groups[i])
 			}
-			wantGroupCode(t, g.Group, g.ErrorCode, want)
+			wantCode(t, g.Group, g.ErrorCode, want)
 			if v >= 3 && (g.ErrorMessage != nil) != (want != nil) {
 				t.Errorf("%s: message %v", g.Group, g.ErrorMessage)
 			}

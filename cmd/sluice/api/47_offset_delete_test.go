@@ -15,11 +15,11 @@ func TestOffsetDelete(t *testing.T) {
 		req.Topics = []kmsg.OffsetDeleteRequestTopic{{
 			Topic: topic, Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: partition}},
 		}}
-		return askGroup[*kmsg.OffsetDeleteResponse](c, req, 0)
+		return ask[*kmsg.OffsetDeleteResponse](c, req, 0)
 	}
-	wantGroupCode(t, "no group id", del("", "t", 0).ErrorCode, kerr.InvalidGroupID)
-	wantGroupCode(t, "no group", del("g", "t", 0).ErrorCode, kerr.GroupIDNotFound)
-	askGroup[*kmsg.OffsetCommitResponse](c, commitRequest("g", 5), 8)
+	wantCode(t, "no group id", del("", "t", 0).ErrorCode, kerr.InvalidGroupID)
+	wantCode(t, "no group", del("g", "t", 0).ErrorCode, kerr.GroupIDNotFound)
+	ask[*kmsg.OffsetCommitResponse](c, commitRequest("g", 5), 8)
 	for _, x := range []struct {
 		topic     string
 		partition int32
@@ -27,8 +27,8 @@ func TestOffsetDelete(t *testing.T) {
 	}{{"nope", 0, kerr.UnknownTopicOrPartition}, {"t", 2, kerr.UnknownTopicOrPartition}, {"t", 1,
 		nil}, {"t", 0, nil}} {
 		resp := del("g", x.topic, x.partition)
-		wantGroupCode(t, "request", resp.ErrorCode, nil)
-		wantGroupCode(t, x.topic, resp.Topics[0].Partitions[0].ErrorCode, x.want)
+		wantCode(t, "request", resp.ErrorCode, nil)
+		wantCode(t, x.topic, resp.Topics[0].Partitions[0].ErrorCode, x.want)
 	}
 	if got := fetchOne(c, "g"); got != -1 {
 		t.Errorf("fetched %d after the deletion", got)
@@ -36,8 +36,8 @@ func TestOffsetDelete(t *testing.T) {
 	id, generation := c.member("busy")
 	commit := commitRequest("busy", 5)
 	commit.MemberID, commit.Generation = id, generation
-	askGroup[*kmsg.OffsetCommitResponse](c, commit, 8)
+	ask[*kmsg.OffsetCommitResponse](c, commit, 8)
 	// "meta" is no subscription: what a consumer is at is not known, so it is at everything.
-	wantGroupCode(t, "subscribed", del("busy", "t", 0).Topics[0].Partitions[0].ErrorCode,
+	wantCode(t, "subscribed", del("busy", "t", 0).Topics[0].Partitions[0].ErrorCode,
 		kerr.GroupSubscribedToTopic)
 }

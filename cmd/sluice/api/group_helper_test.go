@@ -1,15 +1,11 @@
 package api
 
 import (
-	"encoding/binary"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sluicelog/sluice/controller/coord"
@@ -109,108 +105,24 @@ func (r *groupRig) log(p int32) *coordtest.Log {
 	return r.logs[p]
 }
 
-// groupConn is one client connection, without anything of a client library behind it, so that a
-// test chooses versions.
-type groupConn struct {
-	t    *testing.T
-	conn net.Conn
-	next int32
-}
-
-func (r *groupRig) dial() *groupConn {
+func (r *groupRig) dial() *client {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = c.Close() })
-	return &groupConn{t: r.t, conn: c}
-}
-
-// send writes a request.
-func (c *groupConn) send(req kmsg.Request) {
-	c.t.Helper()
-	c.next++
-	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("tester"))
-	if _, err := c.conn.Write(f.AppendRequest(nil, req, c.next)); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// receive reads the answer to req.
-func (c *groupConn) receive(req kmsg.Request) kmsg.Response {
-	c.t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		c.t.Fatal(err)
-	}
-	var size [4]byte
-	if _, err := io.ReadFull(c.conn, size[:]); err != nil {
-		c.t.Fatalf("%s version %d: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
-	}
-	frame := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(c.conn, frame); err != nil {
-		c.t.Fatal(err)
-	}
-	body := frame[4:]
-	if req.IsFlexible() {
-		body = body[1:]
-	}
-	resp := req.ResponseKind()
-	resp.SetVersion(req.GetVersion())
-	if err := resp.ReadFrom(body); err != nil {
-		c.t.Fatalf("%s version %d does not decode: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
-	}
-	return resp
-}
-
-// askGroup sends a request and reads its answer.
-func askGroup[R kmsg.Response](c *groupConn, req kmsg.Request, version int16) R {
-	c.t.Helper()
-	req.SetVersion(version)
-	c.send(req)
-	return c.receive(req).(R)
-}
-
-// wantGroupCode compares an error code by its name.
-func wantGroupCode(t *testing.T, what string, got int16, want *kerr.Error) {
-	t.Helper()
-	code := int16(0)
-	if want != nil {
-		code = want.Code
-	}
-	if got != code {
-		t.Errorf("%s: code %d, want %d", what, got, code)
-	}
-}
-
-// eachGroupVersion runs fn for the versions that the table serves of an API.
-func eachGroupVersion(t *testing.T, key kmsg.Key, fn func(t *testing.T, version int16)) {
-	t.Helper()
-	row := lookup(int16(key))
-	if row == nil {
-		t.Fatalf("%s is not served", key.Name())
-	}
-	for v := row.Min; v <= row.Max; v++ {
-		fn(t, v)
-		if t.Failed() {
-			t.Fatalf("in %s version %d", key.Name(), v)
-		}
-	}
+	return dialTCP(r.t, r.addr)
 }
 
 // member joins a group of its own and is made its leader with an assignment.
-func (c *groupConn) member(groupID string) (id string, generation int32) {
+func (c *client) member(groupID string) (id string, generation int32) {
 	c.t.Helper()
 	join := joinRequest(groupID)
-	resp := askGroup[*kmsg.JoinGroupResponse](c, join, 3)
-	wantGroupCode(c.t, "join", resp.ErrorCode, nil)
+	resp := ask[*kmsg.JoinGroupResponse](c, join, 3)
+	wantCode(c.t, "join", resp.ErrorCode, nil)
 	sync := kmsg.NewPtrSyncGroupRequest()
 	sync.Group, sync.MemberID, sync.Generation = groupID, resp.MemberID, resp.Generation
 	a := kmsg.NewSyncGroupRequestGroupAssignment()
 	a.MemberID, a.MemberAssignment = resp.MemberID, []byte("all")
 	sync.GroupAssignment = append(sync.GroupAssignment, a)
-	synced := askGroup[*kmsg.SyncGroupResponse](c, sync, 3)
-	wantGroupCode(c.t, "sync", synced.ErrorCode, nil)
+	synced := ask[*kmsg.SyncGroupResponse](c, sync, 3)
+	wantCode(c.t, "sync", synced.ErrorCode, nil)
 	return resp.MemberID, resp.Generation
 }
 
