@@ -105,6 +105,7 @@ func (s *scan) look(
 	s.bytes -= len(header)
 	h := batch.Batch(header[:])
 	whole := int64(h.Count()) == int64(h.LastOffsetDelta())+1
+	_, horizon := h.DeleteHorizon() // it lies where the base timestamp was
 	switch {
 	case h.IsControl() || h.Count() == 0:
 		return 0, false, r.Range.Next, nil
@@ -113,7 +114,7 @@ func (s *scan) look(
 		if whole {
 			return h.MaxTimestamp(), true, 0, nil
 		}
-	case whole && off <= h.BaseOffset():
+	case whole && !horizon && off <= h.BaseOffset():
 		return h.BaseTimestamp(), true, 0, nil // that of its first record
 	}
 	return s.search(r.Range, off)
