@@ -18,13 +18,16 @@ import (
 
 // The names of what stands in a data directory beside the partitions' directories.
 const (
-	lockFile      = "LOCK"
-	formatFile    = "sluice.format"
-	journalDir    = "journal"
-	formatVersion = 1
-	deleteSuffix  = "-delete"
-	maxNameBytes  = 255
+	lockFile     = "LOCK"
+	formatFile   = "sluice.format"
+	journalDir   = "journal"
+	deleteSuffix = "-delete"
+	maxNameBytes = 255
 )
+
+// FormatVersion is the version of the data directory that this release reads and writes; a later
+// one is refused.
+const FormatVersion = 1
 
 // checkOneDir refuses Kafka's list of directories (ruling 1).
 func checkOneDir(dir string) error {
@@ -87,16 +90,16 @@ func checkFormat(fsys vfs.FS, dir string, hasPartitions bool) error {
 	switch {
 	case err != nil || v < 1:
 		return fmt.Errorf("%s says %q, which is no format version", formatFile, text)
-	case v > formatVersion:
+	case v > FormatVersion:
 		return fmt.Errorf("%s was written by a newer release (format %d, this one knows %d): "+
-			"run that release or a later one", dir, v, formatVersion)
+			"run that release or a later one", dir, v, FormatVersion)
 	}
 	return nil
 }
 
 func writeFormat(fsys vfs.FS, dir string) error {
 	return vfs.WriteFileAtomic(fsys, path.Join(dir, formatFile), fmt.Appendf(nil, "version: %d\n",
-		formatVersion))
+		FormatVersion))
 }
 
 // unsynced is a file system whose per-file syncs do nothing, for writes that one SyncFS, or

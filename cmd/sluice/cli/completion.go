@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,4 +56,42 @@ func (e *env) complete(args []string, names func(context.Context, *client) ([]st
 	}
 	return slices.DeleteFunc(found, func(n string) bool { return slices.Contains(args, n) }),
 		cobra.ShellCompDirectiveNoFileComp
+}
+
+func (e *env) completionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "completion",
+		Short: "Print a script that completes commands, topics and groups in a shell",
+		Example: `  source <(sluice completion bash)
+  sluice completion zsh > "${fpath[1]}/_sluice"
+  sluice completion fish > ~/.config/fish/completions/sluice.fish
+  sluice completion powershell | Out-String | Invoke-Expression`,
+		Args: cobra.ArbitraryArgs,
+		RunE: e.noun,
+	}
+	for name, write := range map[string]func(*cobra.Command, io.Writer) error{
+		"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"zsh":        (*cobra.Command).GenZshCompletion,
+		"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+	} {
+		cmd.AddCommand(&cobra.Command{
+			Use:     name,
+			Short:   "Print the script for " + name,
+			Example: exampleOf(cmd, name),
+			Args:    cobra.NoArgs,
+			RunE:    func(c *cobra.Command, _ []string) error { return write(c.Root(), e.stdout) },
+		})
+	}
+	return cmd
+}
+
+// exampleOf picks the line of the parent's examples that is about one shell.
+func exampleOf(cmd *cobra.Command, name string) string {
+	for line := range strings.Lines(cmd.Example) {
+		if strings.Contains(line, "completion "+name) {
+			return strings.TrimRight(line, "\n")
+		}
+	}
+	return ""
 }

@@ -13,14 +13,32 @@ func knownTopicKey(name string) error {
 	if _, ok := config.TopicKey(name); ok {
 		return nil
 	}
-	var known []string
-	for _, k := range config.TopicKeys() {
-		known = append(known, k.Name)
-	}
-	if hint := suggest(name, known); hint != "" {
+	if hint := suggest(name, keyNames(config.TopicKeys())); hint != "" {
 		return usagef("%q is no setting of a topic%s", name, hint)
 	}
 	return nil
+}
+
+// knownBrokerKey does the same for a broker's.
+func knownBrokerKey(name string) error {
+	if _, ok := config.BrokerKey(name); ok {
+		return nil
+	}
+	if hint := suggest(name, keyNames(config.BrokerKeys())); hint != "" {
+		return usagef("%q is no setting of a broker%s", name, hint)
+	}
+	return nil
+}
+
+// keyNames lists the keys that people set.
+func keyNames(keys []config.Key) []string {
+	var out []string
+	for _, k := range keys {
+		if !k.Hidden {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // sourceName says where a value comes from.
@@ -41,9 +59,6 @@ func sourceName(s kmsg.ConfigSource) string {
 }
 
 func completeTopicKeys(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var out []string
-	for _, k := range config.TopicKeys() {
-		out = append(out, k.Name+"=")
-	}
-	return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	return keyNames(config.TopicKeys()),
+		cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }

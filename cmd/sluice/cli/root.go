@@ -100,7 +100,8 @@ func (e *env) root() *cobra.Command {
 	}})
 	e.globalFlags(root)
 	root.AddCommand(e.serveCommand(), e.devCommand(), e.topicCommand(), e.produceCommand(),
-		e.consumeCommand(), e.groupCommand(), e.versionCommand())
+		e.consumeCommand(), e.groupCommand(), e.configCommand(), e.logCommand(),
+		e.healthcheckCommand(), e.completionCommand(), e.versionCommand())
 	return root
 }
 
