@@ -79,6 +79,8 @@ func (l *Log) appendLocked(b batch.Batch, o *AppendOptions) (a Appended, rolled 
 		return a, false, m.shut
 	case l.store.Err() != nil:
 		return a, false, l.store.Err()
+	case l.raft.on.Load():
+		return a, false, ErrReplicated
 	case !m.started:
 		return a, false, errors.New("no term has begun: call StartSolo first")
 	}

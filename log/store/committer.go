@@ -54,6 +54,8 @@ type target struct {
 	mark   journal.Synced
 	rolled []*segment.Segment
 	dir    bool
+	ticket Ticket
+	cuts   uint64
 }
 
 func newCommitter(s *Store) *committer {
@@ -85,7 +87,9 @@ func (c *committer) enqueue(l *Log) {
 	c.mu.Lock()
 	c.mu.queue = append(c.mu.queue, l)
 	c.mu.Unlock()
-	c.kick()
+	if !c.s.o.knobs.manual {
+		c.kick()
+	}
 }
 
 // enqueueRelaxed notes a log that the next background sync takes along.
@@ -199,7 +203,8 @@ func (c *committer) sync(logs []*Log) error {
 func (c *committer) finish(t *target) {
 	l := t.log
 	l.mu.Lock()
-	moved := l.syncedLocked(t)
+	cut := t.cuts != l.raft.cuts
+	moved := !cut && l.syncedLocked(t)
 	if moved && l.mu.mark != t.mark {
 		l.mu.mark = t.mark
 		if !l.mu.markQueued {
@@ -208,8 +213,11 @@ func (c *committer) finish(t *target) {
 		}
 	}
 	l.mu.Unlock()
-	if moved {
-		l.tell(Event{Kind: Synced, Offset: t.end})
+	switch {
+	case cut: // what was synced is gone, or not all that is there
+		c.enqueue(l)
+	case moved:
+		l.tell(Event{Kind: Synced, Offset: t.end, Ticket: t.ticket})
 	}
 }
 
@@ -223,7 +231,7 @@ func (c *committer) writeMarks() error {
 			l.mu.Lock()
 			l.mu.markQueued = false
 			if l.mu.shut == nil {
-				recs = append(recs, journal.Record{Group: l.id, Body: l.mu.mark})
+				recs = append(recs, l.markRecordsLocked()...)
 			}
 			l.mu.Unlock()
 			c.marks[i] = nil
@@ -238,7 +246,7 @@ func (c *committer) writeMarks() error {
 			}
 		}
 	}
-	c.plan.journal = !c.unsynced.IsZero() && now.Sub(c.unsynced) >= markSync
+	c.plan.journal = c.plan.journal || !c.unsynced.IsZero() && now.Sub(c.unsynced) >= markSync
 	return nil
 }
 
@@ -259,15 +267,18 @@ func (l *Log) syncTarget(p *syncPlan) (target, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.mu
-	t := target{log: l, end: l.EndOffset(), rolled: m.unsynced, dir: m.dirDirty}
+	t := target{log: l, end: l.EndOffset(), rolled: m.unsynced, dir: m.dirDirty,
+		ticket: l.raft.ticket, cuts: l.raft.cuts}
+	record := l.raft.pos > l.store.journal.SyncedPos()
 	if m.shut != nil || m.active == nil || t.end == l.SyncedOffset() && len(t.rolled) == 0 &&
-		!t.dir {
+		!t.dir && !record && t.ticket == l.raft.told {
 		return t, false
 	}
 	t.mark = l.markLocked()
 	m.unsynced, m.dirDirty = nil, false
+	p.journal = p.journal || record
 	p.segments = append(p.segments, t.rolled...)
-	if m.active.Size() > 0 {
+	if m.active.Size() > 0 && t.end > l.SyncedOffset() {
 		p.segments = append(p.segments, m.active)
 	}
 	if t.dir {
@@ -292,7 +303,20 @@ func (l *Log) syncedLocked(t *target) bool {
 	}
 	moved := int64(t.end) > l.synced.Load()
 	l.synced.Store(int64(t.end))
+	moved = moved || t.ticket > l.raft.told
+	l.raft.told = t.ticket
 	return moved || len(t.rolled) > 0 || t.dir
+}
+
+// markRecordsLocked is the newest mark, and with it how far entries are committed: that needs no
+// sync of its own. The caller holds mu.
+func (l *Log) markRecordsLocked() []journal.Record {
+	recs := []journal.Record{{Group: l.id, Body: l.mu.mark}}
+	if commit := l.raft.commit.Load(); l.raft.on.Load() && commit > l.raft.hinted {
+		l.raft.hinted = commit
+		recs = append(recs, journal.Record{Group: l.id, Body: journal.CommitHint{Index: commit}})
+	}
+	return recs
 }
 
 // markAtEnd is the final mark of a log that was synced to its end; false when the journal has it.

@@ -138,3 +138,34 @@ var sideKinds = map[EntryKind]journal.SideKind{
 	EntryNoop: journal.SideNoop, EntryConf: journal.SideConf, EntryConfV2: journal.SideConfV2,
 	EntryLogStart: journal.SideLogStart,
 }
+
+const (
+	snapshotVersion = 1
+	snapshotSize    = 1 + 8 + 8
+)
+
+// SnapshotRef is the data of a snapshot: what a follower must have as files before raft may hear of
+// it. On the wire: version u8 = 1 | next offset i64 | log start i64.
+type SnapshotRef struct {
+	// Next is the offset behind the entries that the snapshot stands for, LogStart the log start.
+	Next, LogStart kafkaproto.Offset
+}
+
+// Append encodes the reference.
+func (r SnapshotRef) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, snapshotVersion), uint64(r.Next))
+	return binary.BigEndian.AppendUint64(dst, uint64(r.LogStart))
+}
+
+// ParseSnapshotRef reads what Append wrote. Anything else is marked as corrupt.
+func ParseSnapshotRef(data []byte) (SnapshotRef, error) {
+	if len(data) != snapshotSize || data[0] != snapshotVersion {
+		return SnapshotRef{}, kafkaproto.Corruptf("%d bytes are no reference to a snapshot", len(data))
+	}
+	r := SnapshotRef{Next: kafkaproto.Offset(binary.BigEndian.Uint64(data[1:])),
+		LogStart: kafkaproto.Offset(binary.BigEndian.Uint64(data[9:]))}
+	if r.LogStart < 0 || r.LogStart > r.Next {
+		return SnapshotRef{}, kafkaproto.Corruptf("snapshot of offsets %d to %d", r.LogStart, r.Next)
+	}
+	return r, nil
+}

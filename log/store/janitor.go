@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,9 @@ func (j *janitor) close() {
 }
 
 func (j *janitor) kick() {
+	if j.s.o.knobs.manual {
+		return
+	}
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -98,6 +102,15 @@ func (j *janitor) seal(l *Log, seg *segment.Segment, sc sidecar) {
 	j.mu.seals = append(j.mu.seals, sealJob{log: l, seg: seg, sidecar: sc})
 	j.mu.Unlock()
 	j.kick()
+}
+
+// forgetSeals drops the jobs of segments that a truncation reaches.
+func (j *janitor) forgetSeals(segs []*segment.Segment) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.seals = slices.DeleteFunc(j.mu.seals, func(job sealJob) bool {
+		return slices.Contains(segs, job.seg)
+	})
 }
 
 func (j *janitor) removeDirLater(dir string, delay time.Duration) {
@@ -194,6 +207,9 @@ func (l *Log) sealSegment(job sealJob) error {
 	}
 	if err := l.flushIndexes(job.seg); err != nil {
 		return unlessGone(err)
+	}
+	if job.ours == nil {
+		job.sidecar = l.snapshotNow()
 	}
 	l.writeSidecar(job.sidecar)
 	l.writeEpochs()

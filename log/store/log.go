@@ -32,6 +32,8 @@ const (
 type Event struct {
 	Kind   EventKind
 	Offset kafkaproto.Offset
+	// Ticket, of Synced in the replicated form: writes up to this one are durable.
+	Ticket Ticket
 	Err    error
 }
 
@@ -88,6 +90,7 @@ type Log struct {
 	dirMu sync.Mutex
 
 	clean cleanState // the cleaner's
+	raft  raftState  // of the replicated form
 }
 
 func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *Log {
@@ -233,13 +236,16 @@ func (l *Log) startSoloLocked() []journal.Record {
 	if m.shut != nil || l.Offline() != nil {
 		return nil
 	}
-	if m.lastNoop != 0 && m.lastNoop == m.lastIndex {
-		m.started = true
-		return nil
-	}
 	g, ok := l.store.journal.Group(l.id)
 	if !ok {
 		g = &journal.GroupState{}
+	}
+	if replicated(g.Conf.State) {
+		return nil // its terms are raft's
+	}
+	if m.lastNoop != 0 && m.lastNoop == m.lastIndex {
+		m.started = true
+		return nil
 	}
 	term := max(g.HardState.Term, g.LastTerm(), uint64(max(l.term.Load(), 0))) + 1
 	if term > math.MaxInt32 {

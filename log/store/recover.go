@@ -51,7 +51,7 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if !o.clean {
+	if !o.clean && !s.o.knobs.off.syncFound {
 		if err := s.syncFound(); err != nil {
 			return fmt.Errorf("sync what was found: %w", err)
 		}
@@ -152,7 +152,7 @@ func (s *Store) holdsNothing(dir string) (bool, error) {
 // highest term in them (ruling 7).
 func (s *Store) openJournal(hasLogs bool) (*opening, error) {
 	dir := path.Join(s.o.Dir, journalDir)
-	j, state, err := journal.Open(s.fs, dir, journal.Options{Logger: s.log})
+	j, state, err := journal.Open(s.fs, dir, s.journalOptions())
 	o := &opening{state: state}
 	if err != nil {
 		if !kafkaproto.IsCorrupt(err) || errors.Is(err, journal.ErrNewerFormat) {
@@ -164,7 +164,7 @@ func (s *Store) openJournal(hasLogs bool) (*opening, error) {
 		}
 		s.log.Error("the journal is damaged; leader epochs are rebuilt from the logs", "error",
 			err, "kept", names)
-		if j, _, err = journal.Open(s.fs, dir, journal.Options{Logger: s.log}); err != nil {
+		if j, _, err = journal.Open(s.fs, dir, s.journalOptions()); err != nil {
 			return nil, fmt.Errorf("begin new journal: %w", err)
 		}
 		if o.state == nil {
@@ -179,6 +179,12 @@ func (s *Store) openJournal(hasLogs bool) (*opening, error) {
 	o.clean = o.state.Clean && !o.lost
 	o.sameBoot = o.state.BootID != "" && o.state.BootID == s.o.BootID
 	return o, nil
+}
+
+func (s *Store) journalOptions() journal.Options {
+	o := s.o.knobs.journal
+	o.Logger = s.log
+	return o
 }
 
 // syncFound makes everything in the data directory durable.

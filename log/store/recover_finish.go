@@ -16,12 +16,16 @@ import (
 func (r *logRecovery) finish() error {
 	l := r.l
 	after := r.g.Clone() // as it will be behind the RESET
+	if l.store.o.knobs.off.prefix {
+		r.index = max(r.index, lastSide(after))
+	}
 	if !r.o.lost {
 		if err := after.Apply(journal.Reset{Last: r.index}); err != nil {
 			return kafkaproto.Corruptf("the log ends at raft index %d: %w", r.index, err)
 		}
 	}
-	start := max(after.LogStart(), r.segs[0].BaseOffset())
+	commit := r.commitIndex(after)
+	start := max(logStartAt(after, commit), r.segs[0].BaseOffset())
 	if start > r.end {
 		return kafkaproto.Corruptf("the log starts at %d and ends at %d", start, r.end)
 	}
@@ -35,9 +39,11 @@ func (r *logRecovery) finish() error {
 	l.start.Store(int64(start))
 	l.end.Store(int64(r.end))
 	l.synced.Store(int64(r.end))
-	l.hw.Store(int64(r.end)) // one voter: what is on disk is committed
 	l.setSegs(r.segs)
 	r.setWriter(after)
+	if err := r.setCommitted(after, commit); err != nil {
+		return err
+	}
 	epochs, err := r.epochs(after, start)
 	if err != nil {
 		return err
@@ -54,7 +60,7 @@ func (r *logRecovery) record(after *journal.GroupState) {
 	if r.o.state.Groups[r.l.id] == nil {
 		return // made, and never started
 	}
-	if !r.o.clean {
+	if !r.o.clean && !r.l.store.o.knobs.off.reset {
 		r.recs = append(r.recs, journal.Record{Group: r.l.id, Body: journal.Reset{Last: r.index}})
 	}
 	active := r.segs[len(r.segs)-1]
@@ -201,7 +207,9 @@ func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segm
 // producers loads the newest producer state and replays the log behind it.
 func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	l := r.l
-	state, from, err := l.loadProducers(start, r.end)
+	state, from, removed, err := l.loadProducers(start, r.end)
+	// One that was removed must not come back when the log has grown to its end with other batches.
+	r.changed = r.changed || removed
 	if err == nil && from == start && r.o.lost {
 		state, from, err = l.importProducers(state, start, r.end)
 	}
@@ -214,7 +222,8 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	if from == r.end && from > start {
 		l.sidecarAt.Store(int64(r.end))
 	}
-	done := state.Commit(r.end)
+	l.hw.Store(max(l.hw.Load(), int64(min(state.Committed(), r.end))))
+	done := state.Commit(l.HighWatermark())
 	l.prod.state = state
 	for _, c := range done {
 		if !c.Aborted || r.partial(findSegment(r.segs, c.LastOffset)) {

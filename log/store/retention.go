@@ -57,6 +57,7 @@ func (l *Log) deletable(nowMs int64) int {
 	start, hw := l.StartOffset(), l.HighWatermark()
 	excess := l.Size() - c.RetentionBytes
 	n := 0
+	leaders := l.raft.on.Load() // then what is too old or too much is the leader's to say
 	for i, seg := range segs {
 		last := i == len(segs)-1
 		if seg.NextOffset() > hw || last && seg.Size() == 0 {
@@ -66,7 +67,7 @@ func (l *Log) deletable(nowMs int64) int {
 		old := c.Delete && c.RetentionAge > 0 &&
 			nowMs-l.segmentTime(seg) > c.RetentionAge.Milliseconds()
 		much := c.Delete && c.RetentionBytes > 0 && excess >= seg.Size()
-		if !below && !old && !much {
+		if !below && (leaders || !old && !much) {
 			break
 		}
 		excess -= seg.Size()
@@ -117,9 +118,13 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	start := max(l.StartOffset(), kept.BaseOffset())
 	recs := l.windowLocked(kept, start)
 	l.mu.Unlock()
+	if recs == nil {
+		return nil // a configuration change below is not applied yet
+	}
 	if err := l.store.journalCommit(recs); err != nil {
 		return err
 	}
+	l.refreshView()
 	moved := l.raiseStart(start)
 	l.mu.Lock()
 	segs = *l.segs.Load()
@@ -170,6 +175,9 @@ func (l *Log) windowLocked(seg *segment.Segment, start kafkaproto.Offset) []jour
 		}
 		w.Term, _ = g.TermAt(w.FirstIndex - 1)
 	}
+	if l.raft.on.Load() && w.FirstIndex-1 > confAppliedTo(g) {
+		return nil
+	}
 	recs := []journal.Record{{Group: l.id, Body: w}}
 	if m := l.mu.mark; m != (journal.Synced{}) && m != g.Synced {
 		recs = append(recs, journal.Record{Group: l.id, Body: m})
@@ -216,6 +224,8 @@ func (l *Log) logStartEntry(to kafkaproto.Offset) (moved bool, err error) {
 	switch {
 	case l.mu.shut != nil:
 		return false, l.mu.shut
+	case l.raft.on.Load():
+		return false, ErrReplicated
 	case !l.mu.started:
 		return false, errors.New("no term has begun: call StartSolo first")
 	}

@@ -28,6 +28,7 @@ type sidecar struct {
 	end   kafkaproto.Offset
 	ours  []byte
 	kafka []byte // nil when there is no producer
+	cuts  uint64 // truncations before it was taken
 }
 
 func sidecarName(end kafkaproto.Offset, ext string) string {
@@ -45,9 +46,13 @@ func sidecarEnd(name, ext string) (kafkaproto.Offset, bool) {
 	return kafkaproto.Offset(n), err == nil && n >= 0
 }
 
-// takeSnapshotLocked encodes the producer state at the log's end. The caller holds mu and prod.
+// takeSnapshotLocked encodes the producer state at the log's end; what it gives is empty while that
+// cannot be done. The caller holds mu and prod.
 func (l *Log) takeSnapshotLocked(end kafkaproto.Offset) sidecar {
-	sc := sidecar{end: end, ours: l.prod.state.Snapshot(end)}
+	if l.raft.reserved > end {
+		return sidecar{} // batches are known that are not written
+	}
+	sc := sidecar{end: end, ours: l.prod.state.Snapshot(end), cuts: l.raft.cuts}
 	if l.prod.state.Len() > 0 {
 		sc.kafka = l.prod.state.WriteKafkaSnapshot()
 	}
@@ -58,7 +63,7 @@ func (l *Log) takeSnapshotLocked(end kafkaproto.Offset) sidecar {
 // and the log behind that, give the same state. Of a compacted log they are synced, as compaction
 // may have taken away what stands behind the older one. The caller holds dirMu.
 func (l *Log) writeSidecar(sc sidecar) {
-	if sc.ours == nil {
+	if sc.ours == nil || sc.cuts != l.raft.cuts { // cuts change under dirMu
 		return
 	}
 	fsys := vfs.FS(unsynced{l.store.fs})
@@ -70,10 +75,27 @@ func (l *Log) writeSidecar(sc sidecar) {
 	}
 }
 
-// syncSidecar writes both files durably.
-func (l *Log) syncSidecar(sc sidecar) error { return l.putSidecar(l.store.fs, sc) }
+// syncSidecar writes both files durably. errStop: the state is not to be had now.
+func (l *Log) syncSidecar(sc sidecar) error {
+	if sc.ours == nil || sc.cuts != l.raft.cuts {
+		return errStop
+	}
+	return l.putSidecar(l.store.fs, sc)
+}
+
+// snapshotNow takes the snapshot at the log's end. The caller holds dirMu.
+func (l *Log) snapshotNow() sidecar {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prod.Lock()
+	defer l.prod.Unlock()
+	return l.takeSnapshotLocked(l.EndOffset())
+}
 
 func (l *Log) putSidecar(fsys vfs.FS, sc sidecar) error {
+	if err := l.flushLists(); err != nil {
+		return err
+	}
 	if sc.kafka != nil {
 		err := vfs.WriteFileAtomic(fsys, path.Join(l.dir, sidecarName(sc.end, snapshotExt)),
 			sc.kafka)
@@ -88,6 +110,20 @@ func (l *Log) putSidecar(fsys vfs.FS, sc sidecar) error {
 	l.sidecarAt.Store(int64(sc.end))
 	l.trimSidecars(sidecarExt)
 	l.trimSidecars(snapshotExt)
+	return nil
+}
+
+// flushLists writes the lists of aborted transactions that may still grow, those of all segments that
+// are not sealed. Replay from a sidecar does not find again what was committed before it was taken.
+func (l *Log) flushLists() error {
+	for _, seg := range *l.segs.Load() {
+		if seg.Sealed() {
+			continue
+		}
+		if err := l.flushIndexes(seg); err != nil {
+			return unlessGone(err)
+		}
+	}
 	return nil
 }
 
@@ -130,35 +166,36 @@ func (l *Log) removeSidecar(end kafkaproto.Offset, ext string) {
 
 // loadProducers finds the newest producer state that is whole and not ahead of the log. It gives
 // the offset at which replay goes on. A sidecar ahead of the log belongs to a tail that is gone.
-func (l *Log) loadProducers(start, end kafkaproto.Offset) (*producer.State, kafkaproto.Offset,
-	error) {
+func (l *Log) loadProducers(start, end kafkaproto.Offset) (state *producer.State,
+	from kafkaproto.Offset, removed bool, err error) {
 	o := producer.Options{ExpirationMs: l.config.Load().ProducerExpiry.Milliseconds()}
 	ends, err := l.listSidecars(sidecarExt)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	for i := len(ends) - 1; i >= 0; i-- {
 		name := sidecarName(ends[i], sidecarExt)
 		if ends[i] > end {
 			l.removeSidecar(ends[i], sidecarExt)
 			l.removeSidecar(ends[i], snapshotExt)
+			removed = true
 			continue
 		}
 		b, err := vfs.ReadFile(l.store.fs, path.Join(l.dir, name), maxSidecar)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, removed, err
 		}
 		state, at, err := producer.Load(b, o)
 		if err != nil && !kafkaproto.IsCorrupt(err) { // a newer format: not ours to replace
-			return nil, 0, fmt.Errorf("%s: %w", name, err)
+			return nil, 0, removed, fmt.Errorf("%s: %w", name, err)
 		}
 		if err == nil && at == ends[i] {
-			return state, max(at, start), nil
+			return state, max(at, start), removed, nil
 		}
 		l.store.log.Warn("producer state is damaged; an older one and the log replace it",
 			"partition", l.tp.String(), "file", name, "error", err)
 	}
-	return producer.New(o), start, nil
+	return producer.New(o), start, removed, nil
 }
 
 // importProducers takes Kafka's newest snapshot where we have no sidecar of our own: a compacted

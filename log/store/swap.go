@@ -48,6 +48,7 @@ func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
 		}
 		return err
 	}
+	l.refreshView()
 	if err := l.replace(group, out); err != nil {
 		return errors.Join(errSwapped, err, out.Close())
 	}
@@ -97,6 +98,9 @@ func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journ
 	}
 	next := segs[at+len(group)]
 	recs := l.windowLocked(next, 0)
+	if recs == nil {
+		return intent, nil, errStop
+	}
 	if w, ok := recs[0].Body.(journal.Window); !ok || w.FirstOffset < next.BaseOffset() ||
 		w.FirstIndex == 0 {
 		return intent, nil, fmt.Errorf("raft index of the segment at %d is not known",

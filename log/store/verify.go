@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/log/segment"
 	"github.com/sluicelog/sluice/log/vfs"
 )
@@ -118,7 +119,7 @@ func (c *scrubber) start() {
 		close(c.done)
 		return
 	}
-	go c.run()
+	go c.run(c.s.clock.AfterFunc(c.s.o.Scrub.Interval, c.kick))
 }
 
 // close ends the goroutine.
@@ -127,14 +128,15 @@ func (c *scrubber) close() {
 	<-c.done
 }
 
-func (c *scrubber) run() {
+func (c *scrubber) kick() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *scrubber) run(timer clock.Timer) {
 	defer close(c.done)
-	timer := c.s.clock.AfterFunc(c.s.o.Scrub.Interval, func() {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
-	})
 	defer timer.Stop()
 	for {
 		select {
