@@ -196,3 +196,38 @@ func TestCrashTransactions(t *testing.T) {
 	}
 	run.Report(t, "transactions over kills and power cuts")
 }
+
+// TestAbortedListOfARolledSegment: a marker that was committed after its segment's indexes were
+// written, and before the segment could be sealed, is known again behind a newer sidecar. The
+// sidecar does not name it any more, so that the list on disk must.
+func TestAbortedListOfARolledSegment(t *testing.T) {
+	fsys, clk := vfs.PowerLoss(1), clock.NewManual(testStart)
+	s := openStore(t, testOptions(t, fsys, clk))
+	l := openLog(t, s, 1, Config{SegmentBytes: 1 << 20, Strict: true})
+	checkpoint := func() {
+		t.Helper()
+		l.mu.checkpoint = -2 * checkpointBytes
+		if err := l.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(t, l, produced(1, 0, true, "aborted"))
+	mark(t, l, batch.Abort, 1)
+	checkpoint() // before the marker is committed
+	commitAll(t, l)
+	appendTo(t, l, produced(2, 0, true, "open")) // keeps the segment from being sealed
+	if err := l.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, l, produced(2, 1, true, "open"))
+	checkpoint()
+	next := fsys.Crash(vfs.KillCrash)
+	_ = s.Close() // it has crashed
+	s = openStore(t, testOptions(t, next, clk))
+	l = openLog(t, s, 1, Config{SegmentBytes: 1 << 20, Strict: true})
+	got, err := l.Aborted(0, l.EndOffset())
+	if want := []AbortedTxn{{1, 0}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("aborted %v %v, want %v", got, err, want)
+	}
+	closeStore(t, s)
+}

@@ -120,8 +120,8 @@ func (l *Log) flushLists() error {
 		if seg.Sealed() {
 			continue
 		}
-		if err := l.flushIndexes(seg); err != nil {
-			return unlessGone(err)
+		if err := unlessGone(l.flushIndexes(seg)); err != nil {
+			return err
 		}
 	}
 	return nil
