@@ -56,7 +56,7 @@ func (p *Partition) Read(
 	if iso == ReadCommitted {
 		limit = r.LastStable
 	}
-	if off >= limit {
+	if off >= limit || maxBytes <= 0 && !minOne {
 		return r, nil
 	}
 	rg, err := p.log.Read(off, maxBytes, limit, minOne)

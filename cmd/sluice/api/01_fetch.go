@@ -30,11 +30,9 @@ func (b *Broker) fetch(r *Request) {
 		r.Respond(resp)
 		return
 	}
-	op := &fetchOp{b: b, r: r, fc: fc, minBytes: int(req.MinBytes), maxBytes: cfg.FetchMaxBytes}
-	if r.Version >= 3 && int(req.MaxBytes) < op.maxBytes {
-		op.maxBytes = int(req.MaxBytes)
-	}
-	op.iso = engine.Isolation(req.IsolationLevel)
+	op := &fetchOp{b: b, r: r, fc: fc, iso: engine.Isolation(req.IsolationLevel)}
+	op.maxBytes = min(int(req.MaxBytes), cfg.FetchMaxBytes, maxFetchBytes)
+	op.minBytes = min(int(req.MinBytes), op.maxBytes) // more can never come
 	if req.MaxWaitMillis <= 0 || len(fc.parts) == 0 {
 		op.evaluate(true)
 		return
@@ -44,6 +42,9 @@ func (b *Broker) fetch(r *Request) {
 	}
 	op.park(req.MaxWaitMillis)
 }
+
+// maxFetchBytes bounds fetch.max.bytes, so that an answer stays below what a frame can hold.
+const maxFetchBytes = 1 << 30
 
 // fetchResult is one partition's part of an answer.
 type fetchResult struct {
@@ -58,6 +59,7 @@ type fetchResult struct {
 	leader    *engine.Partition // set where the answer tells the leader (KIP-951)
 	records   store.Range
 	committed bool // read_committed: the aborted list is sent
+	more      bool // readable records follow in the next segment
 }
 
 type epochEnd struct {
@@ -77,12 +79,14 @@ type fetchOp struct {
 
 	mu      sync.Mutex // one evaluation at a time
 	done    bool
+	results []fetchResult // of the evaluation that runs; its memory serves the next one
 	watch   *engine.Watcher
 	watched []*engine.Partition
 	timer   clock.Timer
 }
 
-// park registers with every partition, then looks once more so that no move is missed (E4).
+// park registers with every partition, then looks once more so that no move is missed (E4). The
+// wait ends when there is enough, at its deadline, or with the connection.
 func (op *fetchOp) park(maxWaitMs int32) {
 	op.watch = engine.NewWatcher(func() {
 		op.b.spawn(func() {
@@ -90,7 +94,16 @@ func (op *fetchOp) park(maxWaitMs int32) {
 			op.evaluate(false)
 		})
 	})
+	op.r.Info().park(op)
+	if op.b.draining.Load() { // Drain says so first, and then looks for who waits
+		op.evaluate(true)
+		return
+	}
 	op.mu.Lock()
+	if op.done { // by Drain
+		op.mu.Unlock()
+		return
+	}
 	for _, part := range op.fc.parts {
 		if t, err := op.b.topic(part.topic, part.id, op.r.Version >= 13); err == nil {
 			if p, err := t.partition(part.partition); err == nil {
@@ -112,14 +125,34 @@ func (op *fetchOp) evaluate(final bool) bool {
 	if op.done {
 		return true
 	}
-	results, enough := op.readAll()
-	if !enough && !final {
-		for i := range results {
-			results[i].records.Release()
+	if !op.readAll() && !final {
+		for i := range op.results {
+			op.results[i].records.Release()
 		}
 		return false
 	}
+	op.endLocked()
+	op.respond(op.fc.filter(op.results))
+	return true
+}
+
+// abandon ends a wait whose connection is gone: nobody reads the answer.
+func (op *fetchOp) abandon() {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if !op.done {
+		op.endLocked()
+		op.r.Nothing()
+	}
+}
+
+// endLocked takes the wait apart; the caller answers.
+func (op *fetchOp) endLocked() {
 	op.done = true
+	if op.watch == nil {
+		return
+	}
+	op.r.Info().unpark(op)
 	if op.timer != nil {
 		op.timer.Stop()
 	}
@@ -127,50 +160,51 @@ func (op *fetchOp) evaluate(final bool) bool {
 		p.Unwatch(op.watch)
 	}
 	op.watched = nil
-	op.b.Stats.fetchAnswered(results)
-	op.respond(op.fc.filter(results))
-	return true
 }
 
-// readAll reads each partition in the session's order within the byte limits. The answer goes out
-// at once when there are min_bytes, a partition is in error or has diverged; a partition that is
-// not known does not end the wait beside one that is (§3b, row 28).
-func (op *fetchOp) readAll() (results []fetchResult, enough bool) {
-	results = make([]fetchResult, 0, len(op.fc.parts))
+// readAll reads each partition in the session's order within the byte limits, and says whether
+// that is an answer: at once when there are min_bytes, when a partition is in error, has diverged,
+// or goes on in another segment, where waiting would bring nothing. A partition that is not known
+// does not end the wait beside one that is (§3b, row 28).
+func (op *fetchOp) readAll() (enough bool) {
+	if op.results == nil {
+		op.results = make([]fetchResult, 0, len(op.fc.parts))
+	}
+	op.results = op.results[:0]
 	left, total, unknown := op.maxBytes, 0, 0
 	for _, part := range op.fc.parts {
-		res := op.readOne(part, left, total == 0)
+		op.results = append(op.results, fetchResult{
+			part: part, hw: -1, lso: -1, logStart: -1, committed: op.iso == engine.ReadCommitted,
+		})
+		res := &op.results[len(op.results)-1]
+		op.readOne(res, left, total == 0)
 		n := res.size()
 		left -= n
 		total += n
 		switch {
-		case res.code == kerr.UnknownTopicOrPartition.Code || res.code == kerr.UnknownTopicID.Code:
+		case res.unknown():
 			unknown++
-		case res.code != 0 || res.diverging != nil:
+		case res.code != 0 || res.diverging != nil || res.more:
 			enough = true
 		}
-		results = append(results, res)
 	}
-	return results, enough || total >= op.minBytes || unknown == len(results)
+	return enough || total >= op.minBytes || unknown == len(op.results)
+}
+
+// unknown reports whether the partition is not known here.
+func (r *fetchResult) unknown() bool {
+	return r.code == kerr.UnknownTopicOrPartition.Code || r.code == kerr.UnknownTopicID.Code
 }
 
 // readOne reads one partition. The first that has records gives one whole batch even above all
 // limits (KIP-74); a later one that cannot fit a batch gives none.
-func (op *fetchOp) readOne(part *fetchPart, left int, first bool) fetchResult {
-	res := fetchResult{part: part, hw: -1, lso: -1, logStart: -1, committed: op.iso == engine.ReadCommitted}
-	t, err := op.b.topic(part.topic, part.id, op.r.Version >= 13)
+func (op *fetchOp) readOne(res *fetchResult, left int, first bool) {
+	t, err := op.b.topic(res.part.topic, res.part.id, op.r.Version >= 13)
 	if err == nil {
 		res.topic = t
-		err = op.readPartition(&res, t, left, first)
+		err = op.readPartition(res, t, left, first)
 	}
-	if err != nil {
-		res.code = kafkaproto.Code(err)
-		op.b.Stats.All.FailedFetches.Add(1)
-		if t != nil {
-			t.Stats.FailedFetches.Add(1)
-		}
-	}
-	return res
+	res.code = kafkaproto.Code(err)
 }
 
 func (op *fetchOp) readPartition(res *fetchResult, t *Topic, left int, first bool) error {
@@ -196,16 +230,12 @@ func (op *fetchOp) readPartition(res *fetchResult, t *Topic, left int, first boo
 			return err
 		}
 	}
-	limit := min(left, int(part.maxBytes))
-	if limit <= 0 && !first {
-		limit = 0
-	}
-	rd, err := p.Read(part.offset, limit, op.iso, first)
+	rd, err := p.Read(part.offset, max(min(left, int(part.maxBytes)), 0), op.iso, first)
 	if err != nil {
 		return err
 	}
 	res.records, res.hw, res.lso, res.logStart = rd.Range, rd.HighWatermark, rd.LastStable, rd.LogStart
-	res.aborted = rd.Aborted
+	res.aborted, res.more = rd.Aborted, rd.More
 	return nil
 }
 

@@ -59,7 +59,9 @@ func (b *Broker) listOffsets(r *Request) {
 			rp.ErrorCode = kafkaproto.Code(err)
 			rt.Partitions = append(rt.Partitions, rp)
 		}
-		resp.Topics = append(resp.Topics, rt)
+		if len(rt.Partitions) > 0 || len(t.Partitions) == 0 {
+			resp.Topics = append(resp.Topics, rt)
+		}
 	}
 	r.Respond(resp)
 }

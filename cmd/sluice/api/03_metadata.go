@@ -105,31 +105,42 @@ func (b *Broker) metadataAnswer(
 	for i := range req.Topics {
 		byID = byID || req.Topics[i].TopicID != [16]byte{}
 	}
-	done := make(map[string]bool, len(req.Topics))
-	for i := range req.Topics {
+	type asked struct {
+		id   kafkaproto.TopicID
+		name string
+	}
+	req.Topics = withoutRepeats(req.Topics, func(t *kmsg.MetadataRequestTopic) asked {
 		if byID {
-			if req.Topics[i].TopicID == [16]byte{} {
-				continue // ids and names mixed: only the ids are answered (§3b, row 31)
-			}
-			resp.Topics = append(resp.Topics, b.metadataByID(img, req, i, r.Version))
-			continue
+			return asked{id: t.TopicID}
 		}
-		name := ""
-		if req.Topics[i].Topic != nil {
-			name = *req.Topics[i].Topic
-		}
-		if !done[name] {
-			done[name] = true
+		return asked{name: unnull(t.Topic)}
+	})
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		switch {
+		case byID && t.TopicID != [16]byte{}:
+			resp.Topics = append(resp.Topics, b.metadataByID(img, req, t.TopicID, r.Version))
+		case byID:
+			// ids and names mixed: only the ids are answered (§3b, row 31)
+		default:
+			name := unnull(t.Topic)
 			resp.Topics = append(resp.Topics, b.metadataByName(img, req, name, failed[name]))
 		}
 	}
 	r.Respond(resp)
 }
 
+// unnull takes null for the empty string.
+func unnull(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 func (b *Broker) metadataByID(
-	img *meta.Image, req *kmsg.MetadataRequest, i int, version int16,
+	img *meta.Image, req *kmsg.MetadataRequest, id kafkaproto.TopicID, version int16,
 ) kmsg.MetadataResponseTopic {
-	id := kafkaproto.TopicID(req.Topics[i].TopicID)
 	if t := img.TopicByID(id); t != nil && version >= 12 {
 		return b.metadataTopic(t, req.IncludeTopicAuthorizedOperations)
 	}

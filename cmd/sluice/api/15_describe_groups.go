@@ -11,6 +11,7 @@ const groupOperations = 0x0d48
 // which is in state Dead without an error before (KIP-1043). ACL: Describe Group.
 func (b *Broker) describeGroups(r *Request) {
 	req := r.Body.(*kmsg.DescribeGroupsRequest)
+	req.Groups = withoutRepeats(req.Groups, func(id *string) string { return *id })
 	b.Groups.Describe(req, func(resp *kmsg.DescribeGroupsResponse) {
 		for i := range resp.Groups {
 			g := &resp.Groups[i]

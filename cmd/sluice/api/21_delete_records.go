@@ -9,6 +9,9 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto"
 )
 
+// maxDeletingRecords bounds the partitions of one DeleteRecords that are worked on side by side.
+const maxDeletingRecords = 256
+
 // deleteRecords answers key 21, versions 0 to 2: moves the log start up, durably, and returns it
 // as the low watermark (row 46). It syncs the journal, so it runs off the connection's reader.
 // ACL: Delete Topic.
@@ -17,6 +20,7 @@ func (b *Broker) deleteRecords(r *Request) {
 		req := r.Body.(*kmsg.DeleteRecordsRequest)
 		resp := kmsg.NewPtrDeleteRecordsResponse()
 		var wg sync.WaitGroup
+		running := make(chan struct{}, maxDeletingRecords)
 		resp.Topics = make([]kmsg.DeleteRecordsResponseTopic, len(req.Topics))
 		for i, t := range req.Topics {
 			rt := &resp.Topics[i]
@@ -33,7 +37,9 @@ func (b *Broker) deleteRecords(r *Request) {
 					rp.ErrorCode = kafkaproto.Code(err)
 					continue
 				}
+				running <- struct{}{}
 				wg.Go(func() { // side by side, so that they share a sync
+					defer func() { <-running }()
 					low, err := topic.deleteRecords(p)
 					rp.LowWatermark, rp.ErrorCode = int64(low), kafkaproto.Code(err)
 				})

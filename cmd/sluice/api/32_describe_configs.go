@@ -20,6 +20,9 @@ import (
 func (b *Broker) describeConfigs(r *Request) {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	req.Resources = withoutRepeats(req.Resources, func(ask *kmsg.DescribeConfigsRequestResource) describedResource {
+		return describedResource{ask.ResourceType, ask.ResourceName}
+	})
 	for i := range req.Resources {
 		ask := &req.Resources[i]
 		rr := kmsg.NewDescribeConfigsResponseResource()
@@ -38,6 +41,11 @@ func (b *Broker) describeConfigs(r *Request) {
 		resp.Resources = append(resp.Resources, rr)
 	}
 	r.Respond(resp)
+}
+
+type describedResource struct {
+	kind kmsg.ConfigResourceType
+	name string
 }
 
 func (b *Broker) described(ask *kmsg.DescribeConfigsRequestResource) ([]config.Entry, error) {

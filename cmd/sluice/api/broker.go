@@ -35,24 +35,67 @@ type Broker struct {
 
 	topics   atomic.Pointer[topicTable]
 	sessions sessionCache
-	running  sync.WaitGroup // woken fetches
+	running  tasks    // woken fetches
+	conns    sync.Map // of *ClientInfo
+	draining atomic.Bool
 }
 
 // Start makes the broker ready to serve; it is called once, before the first request.
 func (b *Broker) Start() { b.rows = Table[:] }
 
 // Opened is called for each new connection.
-func (b *Broker) Opened(*server.Conn) {}
+func (b *Broker) Opened(c *server.Conn) {
+	info := &ClientInfo{}
+	c.SetUser(info)
+	b.conns.Store(info, nil)
+}
 
-// Closed is called when a connection is gone; its parked requests end by their deadlines.
-func (b *Broker) Closed(*server.Conn) {}
+// Closed is called when a connection is gone: what waits for it is let go.
+func (b *Broker) Closed(c *server.Conn) {
+	info := c.User().(*ClientInfo)
+	b.conns.Delete(info)
+	for _, op := range info.waiting() {
+		op.abandon()
+	}
+}
+
+// Drain answers every fetch that waits with what there is, and lets none wait from now on: the
+// server can then be shut down without delay.
+func (b *Broker) Drain() {
+	b.draining.Store(true)
+	for info := range b.conns.Range {
+		for _, op := range info.(*ClientInfo).waiting() {
+			op.evaluate(true)
+		}
+	}
+}
 
 // Close waits for what the handlers started. The server is shut down before.
-func (b *Broker) Close() { b.running.Wait() }
+func (b *Broker) Close() { b.running.close() }
 
-// spawn runs f on a goroutine that Close waits for.
-func (b *Broker) spawn(f func()) {
-	b.running.Go(f)
+// spawn runs f on a goroutine that Close waits for, after it not at all.
+func (b *Broker) spawn(f func()) { b.running.spawn(f) }
+
+// tasks are goroutines that end together.
+type tasks struct {
+	mu     sync.RWMutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+func (t *tasks) spawn(f func()) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if !t.closed {
+		t.wg.Go(f)
+	}
+}
+
+func (t *tasks) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.wg.Wait()
 }
 
 // nowMs is the broker's time in milliseconds since 1970.

@@ -104,6 +104,9 @@ func (b *Broker) Serve(sr *server.Request) {
 		b.refuse(r, fmt.Sprintf("%s version %d does not decode: %v", row.Name, h.version, err))
 		return
 	}
+	if !row.keeps {
+		sr.Recycle()
+	}
 	row.serve(b, r)
 }
 

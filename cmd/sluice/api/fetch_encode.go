@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/valyala/bytebufferpool"
@@ -10,17 +11,22 @@ import (
 	"github.com/sluicelog/sluice/log/vfs"
 )
 
-// sendfileFrom is the size from which a range of a file is sent by the kernel instead of being
-// read into the answer's buffer: below it a second system call costs more than the copy.
-const sendfileFrom = 64 << 10
+const (
+	// sendfileFrom is the size from which a range of a file is sent by the kernel instead of being
+	// read into the answer's buffer: below it a second system call costs more than the copy.
+	sendfileFrom = 64 << 10
+	// maxInlined bounds what is read into the buffer in all: an answer that waits for a slow client
+	// holds no more than this, however many partitions it has.
+	maxInlined = 512 << 10
+)
 
 // fetchEncoder writes a Fetch answer by hand, so that records go from their segment to the socket
 // without a copy through the message. A test compares it with kmsg for every version.
 type fetchEncoder struct {
 	version  int16
 	flexible bool
-	plain    bool // the connection can send from files
 	buf      []byte
+	inline   int // bytes of records in buf
 	cuts     []fileCut
 	fileSize int
 }
@@ -35,26 +41,11 @@ type fileCut struct {
 func (op *fetchOp) respond(results []fetchResult) {
 	r := op.r
 	pooled := bytebufferpool.Get()
-	e := &fetchEncoder{version: r.Version, flexible: r.flexible, plain: r.Conn.TLS() == nil}
+	e := &fetchEncoder{version: r.Version, flexible: r.flexible}
 	e.buf = r.appendResponseHeader(pooled.B[:0])
-	e.head(op.fc.id)
-	groups := groupByTopic(results)
-	e.arrayLen(len(groups))
-	for _, g := range groups {
-		e.topic(g[0].part)
-		e.arrayLen(len(g))
-		for i := range g {
-			e.partition(op, &g[i])
-		}
-		e.noTags()
-	}
-	e.tail(op, results)
+	e.body(op, results)
 	pooled.B = e.buf
-	for i := range results {
-		if n := results[i].size(); n > 0 {
-			op.b.Stats.fetched(results[i].topic, n)
-		}
-	}
+	op.b.Stats.fetched(results)
 	p := server.Payload{Chunks: e.chunks(), Release: func() {
 		for i := range results {
 			results[i].records.Release()
@@ -64,20 +55,40 @@ func (op *fetchOp) respond(results []fetchResult) {
 	r.send(p, len(e.buf)+e.fileSize)
 }
 
-// groupByTopic joins neighbours of the same topic, as Kafka does: the session's order wins over
-// tidiness.
-func groupByTopic(results []fetchResult) [][]fetchResult {
-	var groups [][]fetchResult
+// body writes everything behind the header, but for the ranges of files.
+func (e *fetchEncoder) body(op *fetchOp, results []fetchResult) {
+	e.head(op.fc.id)
+	e.arrayLen(countTopics(results))
 	for start := 0; start < len(results); {
-		end := start + 1
-		for end < len(results) && results[end].part.topic == results[start].part.topic &&
-			results[end].part.id == results[start].part.id {
-			end++
+		end := topicEnd(results, start)
+		e.topic(results[start].part)
+		e.arrayLen(end - start)
+		for i := start; i < end; i++ {
+			e.partition(op, &results[i])
 		}
-		groups = append(groups, results[start:end])
+		e.noTags()
 		start = end
 	}
-	return groups
+	e.tail(op, results)
+}
+
+// topicEnd is where the neighbours of results[start] with the same topic end. They are answered
+// together, as Kafka does; the session's order wins over tidiness.
+func topicEnd(results []fetchResult, start int) int {
+	first := results[start].part
+	end := start + 1
+	for end < len(results) && results[end].part.id == first.id && results[end].part.topic == first.topic {
+		end++
+	}
+	return end
+}
+
+func countTopics(results []fetchResult) int {
+	n := 0
+	for start := 0; start < len(results); start = topicEnd(results, start) {
+		n++
+	}
+	return n
 }
 
 func (e *fetchEncoder) int16(v int16) { e.buf = binary.BigEndian.AppendUint16(e.buf, uint16(v)) }
@@ -169,8 +180,7 @@ func (e *fetchEncoder) partition(op *fetchOp, r *fetchResult) {
 // aborted writes the list for read_committed, and null for all others; for a partition that is not
 // known the list is empty (row 25 and §3b).
 func (e *fetchEncoder) aborted(r *fetchResult) {
-	unknown := r.code == kerr.UnknownTopicOrPartition.Code || r.code == kerr.UnknownTopicID.Code
-	if !unknown && (!r.committed || r.code != 0) {
+	if !r.unknown() && (!r.committed || r.code != 0) {
 		if e.flexible {
 			e.uvarint(0)
 		} else {
@@ -186,11 +196,6 @@ func (e *fetchEncoder) aborted(r *fetchResult) {
 	}
 }
 
-// inlined reports whether the range is copied into the answer's buffer.
-func (e *fetchEncoder) inlined(r *fetchResult) bool {
-	return !e.plain || r.size() < sendfileFrom || vfs.OSFile(r.records.File) == nil
-}
-
 // records writes the length and either the bytes or a cut for a file range. A range that cannot
 // be read makes the partition's answer an error without records.
 func (e *fetchEncoder) records(op *fetchOp, r *fetchResult, codeAt int) {
@@ -199,21 +204,24 @@ func (e *fetchEncoder) records(op *fetchOp, r *fetchResult, codeAt int) {
 		e.bytesLen(0)
 		return
 	}
-	if !e.inlined(r) {
-		e.bytesLen(n)
+	before := len(e.buf)
+	e.bytesLen(n)
+	if n >= sendfileFrom || e.inline+n > maxInlined {
 		e.cuts = append(e.cuts, fileCut{at: len(e.buf), res: r})
 		e.fileSize += n
 		return
 	}
-	before := len(e.buf)
-	e.bytesLen(n)
+	e.inline += n
 	at := len(e.buf)
-	e.buf = append(e.buf, make([]byte, n)...)
-	if _, err := r.records.File.ReadAt(e.buf[at:], r.records.Pos); err != nil {
+	e.buf = slices.Grow(e.buf, n)[:at+n]
+	_, err := r.records.File.ReadAt(e.buf[at:], r.records.Pos)
+	r.records.Release()
+	if err != nil {
 		op.b.Log.Error("read failed", "topic", r.topic.Name, "partition", r.part.partition, "err", err)
 		e.buf = e.buf[:before]
 		e.bytesLen(0)
-		binary.BigEndian.PutUint16(e.buf[codeAt:], uint16(kerr.KafkaStorageError.Code))
+		r.code, r.records.Len = kerr.KafkaStorageError.Code, 0
+		binary.BigEndian.PutUint16(e.buf[codeAt:], uint16(r.code))
 	}
 }
 
@@ -257,9 +265,12 @@ func (e *fetchEncoder) chunks() []server.Chunk {
 	chunks := make([]server.Chunk, 0, 2*len(e.cuts)+1)
 	from := 0
 	for _, c := range e.cuts {
-		chunks = append(chunks, server.Chunk{Buf: e.buf[from:c.at]}, server.Chunk{
-			File: vfs.OSFile(c.res.records.File), Off: c.res.records.Pos, Len: int64(c.res.size()),
-		})
+		r := &c.res.records
+		part := server.Chunk{File: vfs.OSFile(r.File), Off: r.Pos, Len: int64(r.Len)}
+		if part.File == nil {
+			part.At = r.File
+		}
+		chunks = append(chunks, server.Chunk{Buf: e.buf[from:c.at]}, part)
 		from = c.at
 	}
 	if from < len(e.buf) {

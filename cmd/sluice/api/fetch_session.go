@@ -1,6 +1,8 @@
 package api
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +19,8 @@ type fetchKey struct {
 	partition int32
 }
 
-// fetchPart is one partition of a fetch, and within a session what was last answered of it.
+// fetchPart is what a request, or an earlier one of its session, asks of a partition. It never
+// changes: a parked fetch reads on from the one it came with.
 type fetchPart struct {
 	fetchKey
 	offset       kafkaproto.Offset
@@ -25,7 +28,15 @@ type fetchPart struct {
 	currentEpoch kafkaproto.LeaderEpoch
 	lastEpoch    kafkaproto.LeaderEpoch // last_fetched_epoch, -1 when not given
 
+	slot *sessionSlot // nil outside of a session
+}
+
+// sessionSlot is a partition's place in a session: what is asked of it now, and what was answered
+// last.
+type sessionSlot struct {
+	part              *fetchPart
 	sentHW, sentStart kafkaproto.Offset // -1: answer it whatever it is
+	moved             bool              // returned data in the answer that is being made
 }
 
 // fetchSession remembers the partitions of a consumer between its fetches (KIP-227).
@@ -34,18 +45,20 @@ type fetchSession struct {
 	id    int32
 	epoch int32 // of the next request
 	byID  bool
-	parts map[fetchKey]*fetchPart
-	order []*fetchPart // row 30: who returned data goes to the end
+	slots map[fetchKey]*sessionSlot
+	order []*sessionSlot // row 30: who returned data goes to the end
 
 	used time.Time // guarded by the cache
 }
 
 // sessionCache holds the sessions of all consumers, at most slots of them. A full cache declines
 // new sessions until one has been idle for evictAfter: declining is always legal.
+//
+// Ids are drawn at random: were they counted, a consumer that comes back after a restart of the
+// broker could hold the id, and the epoch, of another's new session.
 type sessionCache struct {
 	mu   sync.Mutex
 	byID map[int32]*fetchSession
-	next int32
 }
 
 const evictAfter = 2 * time.Minute
@@ -60,25 +73,37 @@ type fetchContext struct {
 
 // partsOf reads the partitions of a request.
 func partsOf(req *kmsg.FetchRequest) []*fetchPart {
-	var parts []*fetchPart
-	seen := make(map[fetchKey]int)
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	if n == 0 {
+		return nil
+	}
+	all := make([]fetchPart, 0, n)
+	parts := make([]*fetchPart, 0, n)
+	var seen map[fetchKey]int // where a key stands in parts; one partition needs none
+	if n > 1 {
+		seen = make(map[fetchKey]int, n)
+	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			key := fetchKey{t.Topic, t.TopicID, p.Partition}
-			part := &fetchPart{
-				fetchKey: key,
+			all = append(all, fetchPart{
+				fetchKey: fetchKey{t.Topic, t.TopicID, p.Partition},
 				offset:   kafkaproto.Offset(p.FetchOffset), maxBytes: p.PartitionMaxBytes,
 				currentEpoch: kafkaproto.LeaderEpoch(p.CurrentLeaderEpoch),
 				lastEpoch:    kafkaproto.LeaderEpoch(p.LastFetchedEpoch),
-				sentHW:       -1, sentStart: -1,
-			}
-			if at, twice := seen[key]; twice {
+			})
+			part := &all[len(all)-1]
+			if at, twice := seen[part.fetchKey]; twice {
 				parts[at] = part // the last word counts, at the first place
 				continue
 			}
-			seen[key] = len(parts)
+			if seen != nil {
+				seen[part.fetchKey] = len(parts)
+			}
 			parts = append(parts, part)
 		}
 	}
@@ -109,27 +134,26 @@ func (c *sessionCache) begin(
 func (c *sessionCache) create(
 	parts []*fetchPart, byID bool, now time.Time, slots int,
 ) *fetchContext {
-	s := &fetchSession{epoch: 1, byID: byID, parts: make(map[fetchKey]*fetchPart, len(parts)), used: now}
+	s := &fetchSession{epoch: 1, byID: byID, slots: make(map[fetchKey]*sessionSlot, len(parts)), used: now}
 	for _, p := range parts {
-		s.order = append(s.order, p)
-		s.parts[p.fetchKey] = p
+		s.putLocked(p)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.byID) >= slots && !c.evictLocked(now) {
+		for _, p := range parts {
+			p.slot = nil
+		}
 		return &fetchContext{full: true, parts: parts}
 	}
 	if c.byID == nil {
 		c.byID = make(map[int32]*fetchSession)
 	}
-	for c.next++; c.next <= 0 || c.byID[c.next] != nil; c.next++ {
-		if c.next < 0 {
-			c.next = 0
-		}
+	for s.id == 0 || c.byID[s.id] != nil {
+		s.id = rand.Int32()
 	}
-	s.id = c.next
 	c.byID[s.id] = s
-	return &fetchContext{session: s, id: s.id, full: true, parts: s.order[:len(s.order):len(s.order)]}
+	return &fetchContext{session: s, id: s.id, full: true, parts: parts}
 }
 
 // evictLocked makes room by dropping the session that was idle longest, if that is long enough.
@@ -170,7 +194,7 @@ func (c *sessionCache) resume(
 			"fetch session %d changed between topic names and ids", s.id)
 	}
 	s.updateLocked(req, parts)
-	if len(s.parts) == 0 { // forgetting the last partition ends the session (§3b, row 29)
+	if len(s.order) == 0 { // forgetting the last partition ends the session (§3b, row 29)
 		c.drop(s.id)
 		return &fetchContext{full: true}, nil
 	}
@@ -178,45 +202,42 @@ func (c *sessionCache) resume(
 		s.epoch = 1
 	}
 	snapshot := make([]*fetchPart, len(s.order))
-	copy(snapshot, s.order)
+	for i, slot := range s.order {
+		snapshot[i] = slot.part
+	}
 	return &fetchContext{session: s, id: s.id, parts: snapshot}, nil
 }
 
 // updateLocked takes in what an incremental request adds, changes and forgets.
 func (s *fetchSession) updateLocked(req *kmsg.FetchRequest, parts []*fetchPart) {
 	for _, p := range parts {
-		if old := s.parts[p.fetchKey]; old != nil {
-			// A parked fetch may still read the old value: replace, do not change.
-			p.sentHW, p.sentStart = old.sentHW, old.sentStart
-			for i := range s.order {
-				if s.order[i] == old {
-					s.order[i] = p
-				}
-			}
-		} else {
-			s.order = append(s.order, p)
-		}
-		s.parts[p.fetchKey] = p
+		s.putLocked(p)
 	}
 	forgotten := false
 	for i := range req.ForgottenTopics {
 		f := &req.ForgottenTopics[i]
 		for _, n := range f.Partitions {
 			key := fetchKey{f.Topic, f.TopicID, n}
-			forgotten = forgotten || s.parts[key] != nil
-			delete(s.parts, key)
+			if slot := s.slots[key]; slot != nil {
+				delete(s.slots, key)
+				slot.part, forgotten = nil, true
+			}
 		}
 	}
-	if !forgotten {
-		return
+	if forgotten {
+		s.order = slices.DeleteFunc(s.order, func(slot *sessionSlot) bool { return slot.part == nil })
 	}
-	kept := make([]*fetchPart, 0, len(s.parts))
-	for _, p := range s.order {
-		if s.parts[p.fetchKey] == p {
-			kept = append(kept, p)
-		}
+}
+
+// putLocked gives a partition its place, or what is asked of it a new value.
+func (s *fetchSession) putLocked(p *fetchPart) {
+	p.slot = s.slots[p.fetchKey]
+	if p.slot == nil {
+		p.slot = &sessionSlot{sentHW: -1, sentStart: -1}
+		s.slots[p.fetchKey] = p.slot
+		s.order = append(s.order, p.slot)
 	}
-	s.order = kept
+	p.slot.part = p
 }
 
 func (c *sessionCache) drop(id int32) {
@@ -242,36 +263,41 @@ func (fc *fetchContext) filter(results []fetchResult) []fetchResult {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := results[:0]
-	moved := make(map[*fetchPart]bool)
+	kept, moved := results[:0], 0
 	for i := range results {
 		r := &results[i]
+		slot := r.part.slot
 		changed := fc.full || r.size() > 0 || r.code != 0 || r.diverging != nil ||
-			r.part.sentHW != r.hw || r.part.sentStart != r.logStart
-		if r.size() > 0 {
-			moved[r.part] = true
-		}
-		r.part.sentHW, r.part.sentStart = r.hw, r.logStart
+			slot.sentHW != r.hw || slot.sentStart != r.logStart
+		slot.sentHW, slot.sentStart = r.hw, r.logStart
 		if r.code != 0 {
-			r.part.sentHW = -1 // answered again when the error is gone
+			slot.sentHW = -1 // answered again when the error is gone
+		}
+		if r.size() > 0 && !fc.full {
+			slot.moved = true
+			moved++
 		}
 		if changed {
 			kept = append(kept, *r)
 		}
 	}
-	if !fc.full && len(moved) > 0 && len(moved) < len(s.order) {
-		order := make([]*fetchPart, 0, len(s.order))
-		for _, p := range s.order {
-			if !moved[p] {
-				order = append(order, p)
-			}
-		}
-		for _, p := range s.order {
-			if moved[p] {
-				order = append(order, p)
-			}
-		}
-		s.order = order
+	if moved > 0 {
+		s.rotateLocked()
 	}
 	return kept
+}
+
+// rotateLocked moves the partitions that returned data to the end, in the order they have.
+func (s *fetchSession) rotateLocked() {
+	moved := make([]*sessionSlot, 0, len(s.order))
+	rest := s.order[:0]
+	for _, slot := range s.order {
+		if slot.moved {
+			slot.moved = false
+			moved = append(moved, slot)
+		} else {
+			rest = append(rest, slot)
+		}
+	}
+	s.order = append(rest, moved...)
 }

@@ -2,6 +2,10 @@ package api
 
 import (
 	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,13 +28,38 @@ type Request struct {
 	size     int
 }
 
-// ClientInfo is what a connection said of itself in ApiVersions; it is the server.Conn's user
-// value.
+// ClientInfo is what the broker keeps of a connection; it is the server.Conn's user value.
 type ClientInfo struct {
-	ClientID        string
+	// What the connection said of itself in ApiVersions. The connection's reader alone uses them.
 	SoftwareName    string
 	SoftwareVersion string
 	warned          bool // one line for an unsupported version per connection
+
+	mu     sync.Mutex
+	parked map[*fetchOp]struct{} // fetches that wait
+}
+
+// park notes a fetch that waits.
+func (i *ClientInfo) park(op *fetchOp) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.parked == nil {
+		i.parked = make(map[*fetchOp]struct{}, 1)
+	}
+	i.parked[op] = struct{}{}
+}
+
+func (i *ClientInfo) unpark(op *fetchOp) {
+	i.mu.Lock()
+	delete(i.parked, op)
+	i.mu.Unlock()
+}
+
+// waiting lists the fetches that wait now.
+func (i *ClientInfo) waiting() []*fetchOp {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Collect(maps.Keys(i.parked))
 }
 
 // maxPooled is the largest buffer that goes back to the pool: giants are left to the collector,
@@ -62,6 +91,10 @@ func (r *Request) Respond(resp kmsg.Response) {
 	buf := bytebufferpool.Get()
 	buf.B = r.appendResponseHeader(buf.B[:0])
 	buf.B = resp.AppendTo(buf.B)
+	if len(buf.B) > math.MaxInt32 {
+		r.Close("the answer is larger than a frame can be")
+		return
+	}
 	r.send(server.Payload{
 		Chunks:  []server.Chunk{{Buf: buf.B}},
 		Release: func() { putBuffer(buf) },
@@ -86,14 +119,25 @@ func (r *Request) Close(reason string) {
 	r.Request.Fail(reason)
 }
 
-// Info gives what the connection said of itself.
-func (r *Request) Info() *ClientInfo {
-	info, _ := r.Conn.User().(*ClientInfo)
-	if info == nil {
-		info = &ClientInfo{ClientID: r.ClientID}
-		r.Conn.SetUser(info)
+// Info gives what is kept of the request's connection.
+func (r *Request) Info() *ClientInfo { return r.Conn.User().(*ClientInfo) }
+
+// withoutRepeats drops what key has given before, in place. A request that names one thing a
+// million times would cost, and be answered, a million times what it is worth.
+func withoutRepeats[T any, K comparable](list []T, key func(*T) K) []T {
+	if len(list) < 2 {
+		return list
 	}
-	return info
+	seen := make(map[K]struct{}, len(list))
+	kept := list[:0]
+	for i := range list {
+		k := key(&list[i])
+		if _, twice := seen[k]; !twice {
+			seen[k] = struct{}{}
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
 }
 
 func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -95,7 +95,25 @@ func (s *Stats) fetchAnswered(results []fetchResult) {
 	}
 }
 
-func (s *Stats) fetched(t *Topic, bytes int) {
-	s.All.BytesOut.Add(int64(bytes))
-	t.Stats.BytesOut.Add(int64(bytes))
+// fetched counts an answer's partitions. Neighbours of one topic are one request of it.
+func (s *Stats) fetched(results []fetchResult) {
+	var last *Topic
+	for i := range results {
+		r := &results[i]
+		if r.code != 0 {
+			s.All.FailedFetches.Add(1)
+		}
+		s.All.BytesOut.Add(int64(r.size()))
+		if r.topic == nil {
+			continue
+		}
+		if r.topic != last {
+			r.topic.Stats.FetchRequests.Add(1)
+			last = r.topic
+		}
+		if r.code != 0 {
+			r.topic.Stats.FailedFetches.Add(1)
+		}
+		r.topic.Stats.BytesOut.Add(int64(r.size()))
+	}
 }

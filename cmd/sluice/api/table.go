@@ -15,23 +15,25 @@ type Row struct {
 	// MayBlock tells that the answer can wait for others: for commits, records or members.
 	MayBlock bool
 
-	serve   func(*Broker, *Request)
-	aliases bool // the decoded request aliases the frame
+	serve func(*Broker, *Request)
+	// The decoded request lies in the frame: its strings (aliases), or its byte fields (keeps). The
+	// frame of all others is free once they are decoded.
+	aliases, keeps bool
 }
 
 // Table lists every API that is served, by key: the one place where versions are named.
 var Table = [...]Row{
-	{Key: 0, Name: "Produce", Min: 3, Max: 13, Shown: 0, ACL: "Write Topic", MayBlock: true, serve: (*Broker).produce, aliases: true},
+	{Key: 0, Name: "Produce", Min: 3, Max: 13, Shown: 0, ACL: "Write Topic", MayBlock: true, serve: (*Broker).produce, aliases: true, keeps: true},
 	{Key: 1, Name: "Fetch", Min: 4, Max: 18, Shown: 4, ACL: "Read Topic", MayBlock: true, serve: (*Broker).fetch},
 	{Key: 2, Name: "ListOffsets", Min: 1, Max: 11, Shown: 1, ACL: "Describe Topic", serve: (*Broker).listOffsets},
 	{Key: 3, Name: "Metadata", Min: 0, Max: 13, Shown: 0, ACL: "Describe Topic", MayBlock: true, serve: (*Broker).metadata},
 	{Key: 8, Name: "OffsetCommit", Min: 2, Max: 10, Shown: 2, ACL: "Read Group, Read Topic", MayBlock: true, serve: (*Broker).offsetCommit},
 	{Key: 9, Name: "OffsetFetch", Min: 1, Max: 10, Shown: 1, ACL: "Describe Group, Describe Topic", MayBlock: true, serve: (*Broker).offsetFetch},
 	{Key: 10, Name: "FindCoordinator", Min: 0, Max: 6, Shown: 0, ACL: "Describe Group", MayBlock: true, serve: (*Broker).findCoordinator},
-	{Key: 11, Name: "JoinGroup", Min: 0, Max: 9, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).joinGroup},
+	{Key: 11, Name: "JoinGroup", Min: 0, Max: 9, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).joinGroup, keeps: true},
 	{Key: 12, Name: "Heartbeat", Min: 0, Max: 4, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).heartbeat},
 	{Key: 13, Name: "LeaveGroup", Min: 0, Max: 5, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).leaveGroup},
-	{Key: 14, Name: "SyncGroup", Min: 0, Max: 5, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).syncGroup},
+	{Key: 14, Name: "SyncGroup", Min: 0, Max: 5, Shown: 0, ACL: "Read Group", MayBlock: true, serve: (*Broker).syncGroup, keeps: true},
 	{Key: 15, Name: "DescribeGroups", Min: 0, Max: 6, Shown: 0, ACL: "Describe Group", MayBlock: true, serve: (*Broker).describeGroups},
 	{Key: 16, Name: "ListGroups", Min: 0, Max: 5, Shown: 0, ACL: "Describe Cluster", MayBlock: true, serve: (*Broker).listGroups},
 	{Key: 18, Name: "ApiVersions", Min: 0, Max: 5, Shown: 0, ACL: "", serve: (*Broker).apiVersions},

@@ -285,6 +285,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		n.groups.Close()
 	}
 	if n.serving {
+		n.broker.Drain() // clients that wait for records would hold the server up
 		if err := n.server.Shutdown(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("stop serving: %w", err))
 		}
