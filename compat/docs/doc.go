@@ -2,6 +2,7 @@
 //
 //	api.Table, GAPS.md, differences.txt -> docs/compatibility.md
 //	controller/config                   -> docs/configuration.md
+//	admin.Families                      -> docs/metrics.md
 //	sh blocks of README.md              -> run against a broker of this build
 //
 // A generated part stands between two marks in its document:

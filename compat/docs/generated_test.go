@@ -25,6 +25,7 @@ var parts = []struct {
 	{"docs/configuration.md", "own keys", ownKeys},
 	{"docs/configuration.md", "broker keys", brokerKeys},
 	{"docs/configuration.md", "keys without effect", inertKeys},
+	{"docs/metrics.md", "metrics", metricFamilies},
 }
 
 // TestGenerated compares each generated part with what the code says now.
