@@ -70,6 +70,14 @@ func (r resource) known(name string) error {
 	return knownBrokerKey(name)
 }
 
+// key finds a key of the resource in the registry.
+func (r resource) key(name string) (*config.Key, bool) {
+	if r.topic != "" {
+		return config.TopicKey(name)
+	}
+	return config.BrokerKey(name)
+}
+
 // describe asks for the settings in force. Without an id the only broker is meant.
 func (r resource) describe(ctx context.Context, c *client) (kadm.ResourceConfig, error) {
 	if r.topic != "" {

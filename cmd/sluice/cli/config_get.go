@@ -45,6 +45,9 @@ func (e *env) configGetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(rows) == 0 {
+					e.say("every setting has its default; --all shows them")
+				}
 				return show(e, form, settingListing(), rows)
 			})
 		},
@@ -63,8 +66,11 @@ func settingRows(found kadm.ResourceConfig, r resource, all bool) ([]settingRow,
 			continue
 		}
 		row := settingRow{Name: c.Key, Value: c.Value, Source: sourceName(c.Source), Sensitive: c.Sensitive}
+		if k, ok := r.key(c.Key); ok && !k.Null {
+			row.Default = &k.Default
+		}
 		for _, s := range c.Synonyms {
-			if s.Source == kmsg.ConfigSourceDefaultConfig {
+			if s.Source == kmsg.ConfigSourceDefaultConfig && s.Key == c.Key {
 				row.Default = s.Value
 			}
 		}

@@ -58,14 +58,15 @@ func (e *env) exit(err error) int {
 func codeOf(err error) int {
 	var x *exitError
 	var k *kerr.Error
-	var n net.Error
+	var n *net.OpError
+	var d *net.DNSError
 	switch {
 	case errors.As(err, &x):
 		return x.code
 	case errors.As(err, &k):
 		return codeOfKafka(k)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
-		errors.As(err, &n):
+		errors.As(err, &n), errors.As(err, &d):
 		return exitUnreachable
 	}
 	return exitFailed

@@ -203,7 +203,9 @@ func (n *Node) imageChanged(old, img *meta.Image) {
 			specs = append(specs, n.follow(c.New)...)
 		}
 	}
-	if err := n.engine.Open(specs...); err != nil {
+	if len(specs) == 0 {
+		// Nothing to open; while a broker stops there is no engine to open it in.
+	} else if err := n.engine.Open(specs...); err != nil {
 		// The topics are in the metadata: their partitions show as without a leader.
 		n.o.Logger.Error("partitions not opened", "partitions", len(specs), "err", err)
 	}
