@@ -353,7 +353,17 @@ func (l *Log) restoreAborted(a segment.AbortedTxn) error {
 	if n := len(list); err != nil || n > 0 && list[n-1].LastOffset >= a.LastOffset {
 		return err
 	}
-	return seg.SetAborted(append(list, a))
+	return l.setAborted(seg, append(list, a))
+}
+
+// setAborted replaces the list of a segment. That of a sealed one is durable when it returns: the
+// files that it had may vouch for a shorter list, and nothing writes them again before the next
+// sidecar, behind which the entries are not found any more.
+func (l *Log) setAborted(seg *segment.Segment, list []segment.AbortedTxn) error {
+	if err := seg.SetAborted(list); err != nil || !seg.Sealed() {
+		return err
+	}
+	return errors.Join(seg.SyncAll(), l.store.fs.SyncDir(l.dir))
 }
 
 // rebuildAborted makes lists again that are damaged, from the batches of the whole log.
@@ -379,7 +389,7 @@ func (l *Log) rebuildAborted(segs ...*segment.Segment) error {
 				list = append(list, abortedEntry(c))
 			}
 		}
-		if err := seg.SetAborted(list); err != nil {
+		if err := l.setAborted(seg, list); err != nil {
 			return err
 		}
 	}
