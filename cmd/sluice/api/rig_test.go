@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
 
 	"github.com/sluicelog/sluice/controller/config"
 	"github.com/sluicelog/sluice/controller/coord"
@@ -28,12 +29,15 @@ import (
 	"github.com/sluicelog/sluice/txn/pid"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // rigOptions say how a broker under test differs from the usual one.
 type rigOptions struct {
 	config map[string]string // over: relaxed durability, no auto-creation
 	fs     vfs.FS            // default: in memory
 	dir    string
 	server func(*server.Options)
+	raw    bool // the file system without faults, so that ranges of files can be sent
 	quiet  bool // connections are made by net.Pipe: no socket is opened (synctest)
 }
 
@@ -88,8 +92,12 @@ func (r *rig) start(o rigOptions) {
 		}
 	}
 	var err error
+	fsys := vfs.FS(r.fs)
+	if o.raw {
+		fsys = o.fs
+	}
 	r.store, err = store.Open(store.Options{
-		FS: r.fs, Dir: o.dir, Clock: clock.System, Logger: logger, BootID: "boot",
+		FS: fsys, Dir: o.dir, Clock: clock.System, Logger: logger, BootID: "boot",
 	})
 	must(err)
 	b := &Broker{
@@ -99,7 +107,7 @@ func (r *rig) start(o rigOptions) {
 	}
 	r.broker = b
 	b.Controller, err = quorum.Open(quorum.Options{
-		Store: r.store, FS: r.fs, Dir: o.dir, Config: r.config, Clock: clock.System, Logger: logger,
+		Store: r.store, FS: fsys, Dir: o.dir, Config: r.config, Clock: clock.System, Logger: logger,
 	})
 	must(err)
 	b.NodeID, b.ClusterID = b.Controller.NodeID(), b.Controller.ClusterID()
