@@ -14,6 +14,11 @@ GO_DIRS := kafkaproto log replica controller txn cmd compat
 FOREIGN := /compat/(clients|bench)(/|$$)
 PACKAGES = $(shell $(GO) list ./... | grep -vE '$(FOREIGN)')
 
+# Kafka's own tools: a script that runs each by its name, or a folder of kafka-*.sh.
+KAFKA ?= $(abspath ../shared/tools/kafka/kafka)
+
+CLIENTS ?= $(patsubst compat/clients/%/run,%,$(wildcard compat/clients/*/run)) $(if $(wildcard compat/kgo/run),kgo)
+
 FUZZTIME ?= 20s
 COUNT ?= 1
 
@@ -32,7 +37,7 @@ test: ## everything that needs no JVM and no client of others
 	$(GO) test $(PACKAGES)
 
 verify: ## formatting, vet, rules of the house, generated documents
-	@out=$$(gofmt -l $(GO_DIRS)); test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }
+	@out=$$(find $(GO_DIRS) -name '.?*' -prune -o -name '*.go' -print0 | xargs -0 gofmt -l); test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) test ./compat/tidy
 	$(GO) test -run 'Generated|Links|Parse|Replace' ./compat/docs

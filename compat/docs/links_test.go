@@ -61,6 +61,9 @@ func allTests(t *testing.T) map[string]bool {
 	declared := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
 	out := map[string]bool{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && p != root {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(p, "_test.go") {
 			return err
 		}

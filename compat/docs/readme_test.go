@@ -17,7 +17,8 @@ import (
 )
 
 // allVar asks for the blocks that need a JVM or modules from outside as well; a program that is
-// missing is then a failure. Its value may name a folder with Kafka's kafka-*.sh.
+// missing is then a failure. Its value may name a folder with Kafka's kafka-*.sh, or a script that
+// runs them by name.
 const allVar = "SLUICE_README"
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -46,11 +47,7 @@ func TestReadme(t *testing.T) {
 	if err := os.Symlink(cluster.Binary(t), filepath.Join(dir, "sluice")); err != nil {
 		t.Fatal(err)
 	}
-	path := dir + string(filepath.ListSeparator)
-	if tools := os.Getenv(allVar); filepath.IsAbs(tools) {
-		path += tools + string(filepath.ListSeparator)
-	}
-	t.Setenv("PATH", path+os.Getenv("PATH"))
+	t.Setenv("PATH", strings.Join([]string{dir, kafkaTools(t, blocks), os.Getenv("PATH")}, string(filepath.ListSeparator)))
 	for _, b := range blocks {
 		switch {
 		case strings.HasPrefix(b.note, "not run:"):
@@ -70,6 +67,30 @@ func TestReadme(t *testing.T) {
 		}
 		b.run(t, dir, broker.Address())
 	}
+}
+
+// kafkaTools is the folder with Kafka's tools that the environment names. Where it names a script
+// that runs a tool by its name (script topics ...) the folder is made.
+func kafkaTools(t *testing.T, blocks []block) string {
+	t.Helper()
+	script := os.Getenv(allVar)
+	if info, err := os.Stat(script); err != nil || info.IsDir() {
+		return script
+	}
+	dir := t.TempDir()
+	for _, b := range blocks {
+		for _, m := range program.FindAllStringSubmatch(b.script, -1) {
+			tool, ok := strings.CutPrefix(m[1], "kafka-")
+			if !ok {
+				continue
+			}
+			text := "#!/bin/sh\nexec '" + script + "' " + strings.TrimSuffix(tool, ".sh") + " \"$@\"\n"
+			if err := os.WriteFile(filepath.Join(dir, m[1]), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
 }
 
 // run executes the block as a shell would that it is pasted into, but stops at the first failure.
