@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"strings"
 	"testing"
 )
 
@@ -68,7 +69,7 @@ func TestFileSizes(t *testing.T) {
 		switch {
 		case lines > fileHard:
 			t.Errorf("%s: %d lines, more than %d", s.name, lines, fileHard)
-		case lines > fileSoft:
+		case lines > fileSoft && !strings.HasSuffix(s.name, "_test.go"): // a table of cases may be longer
 			held.over(t, "file", s.name, lines, fmt.Sprintf("%d lines, more than %d", lines, fileSoft))
 		}
 	}
