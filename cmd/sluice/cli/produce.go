@@ -35,7 +35,7 @@ func (e *env) produceCommand() *cobra.Command {
 		Use:   "produce [TOPIC]",
 		Short: "Send records, one for each line of the input",
 		Long: `Each line is a value; -K splits a key off, and -f reads any layout with kcat's letters:
-%t topic  %k key  %v or %s value  %h{%k=%v } headers  %p partition  %d or %T time in ms
+%t topic  %k key  %v or %s value  %p partition  %d or %T time in ms  %H{2}%h{%k=%v,} two headers
 %K %V lengths, %k{hex} %v{base64} %v{json} encodings. A topic that is missing is made.`,
 		Example: `  echo hello | sluice produce orders
   printf 'u1:{"total":10}\nu2:{"total":7}\n' | sluice produce orders -K:

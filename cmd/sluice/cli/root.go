@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -102,7 +103,26 @@ func (e *env) root() *cobra.Command {
 	root.AddCommand(e.serveCommand(), e.devCommand(), e.topicCommand(), e.produceCommand(),
 		e.consumeCommand(), e.groupCommand(), e.configCommand(), e.logCommand(),
 		e.healthcheckCommand(), e.completionCommand(), e.versionCommand())
+	usageErrors(root)
 	return root
+}
+
+// usageErrors makes the library's complaints about arguments usage errors, for all commands.
+func usageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			var x *exitError
+			if err == nil || errors.As(err, &x) {
+				return err
+			}
+			return usagef("%q does not take these arguments: %s; see %q", cmd.CommandPath(),
+				strings.Join(args, " "), cmd.CommandPath()+" --help")
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageErrors(c)
+	}
 }
 
 func (e *env) globalFlags(root *cobra.Command) {

@@ -31,7 +31,7 @@ func suggestFlag(cmd *cobra.Command, name string) string {
 
 // nearest finds the known name with the fewest edits to name; "" when all are far.
 func nearest(name string, known []string) string {
-	best, least := "", max(len(name)/3, 1)+1
+	best, least := "", min(max(len(name)/3, 1)+1, len(name))
 	for _, k := range known {
 		if d := edits(name, k); d < least {
 			best, least = k, d

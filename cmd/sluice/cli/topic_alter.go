@@ -112,7 +112,7 @@ func (e *env) altered(kind string, res kadm.AlterConfigsResponses, n int, dryRun
 			subject += " " + r.Name
 		}
 		if r.Err != nil {
-			errs = append(errs, kafkaf("change "+subject, r.Err, r.ErrMessage))
+			errs = append(errs, kafkaf("change settings of "+subject, r.Err, r.ErrMessage))
 			continue
 		}
 		e.say("%s %s of %s", verb, count(int64(n), "setting"), subject)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -68,7 +70,8 @@ func (e *env) topicCreate(o topicCreate, names []string) error {
 		}
 		var made []topicRow
 		var errs []error
-		for _, r := range res.Sorted() {
+		for _, name := range slices.Sorted(maps.Keys(res)) {
+			r := res[name]
 			switch {
 			case r.Err == nil:
 				e.saidCreated(r, o.dryRun)

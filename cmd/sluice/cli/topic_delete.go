@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +51,8 @@ func (e *env) topicDelete(c *client, names []string) error {
 		return err
 	}
 	var errs []error
-	for _, r := range res.Sorted() {
+	for _, name := range slices.Sorted(maps.Keys(res)) {
+		r := res[name]
 		if r.Err != nil {
 			errs = append(errs, kafkaf("delete topic "+r.Topic, r.Err, r.ErrMessage))
 			continue

@@ -1,0 +1,5 @@
+package cli
+
+import "testing"
+
+func TestConsume(t *testing.T) { start(t).script("consume") }

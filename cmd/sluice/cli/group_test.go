@@ -1,0 +1,5 @@
+package cli
+
+import "testing"
+
+func TestGroup(t *testing.T) { start(t).script("group") }

@@ -1,0 +1,5 @@
+package cli
+
+import "testing"
+
+func TestProduce(t *testing.T) { start(t).script("produce") }
