@@ -59,7 +59,10 @@ fuzz: ## every fuzz target, $(FUZZTIME) each
 	@GO="$(GO)" FUZZTIME="$(FUZZTIME)" compat/fuzz.sh
 
 bench: ## benchmarks with allocations
-	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $(shell $(GO) list ./... | grep -v /compat/)
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $(shell $(GO) list ./... | grep -v /compat/) ./compat/bench
+
+bench-kafka: ## the same load on this broker and on Apache Kafka 4.4, as ratios (BENCH="-pairs 5 -only consume")
+	$(GO) run ./compat/bench $(BENCH)
 
 diff: ## answers compared field by field with those recorded from Apache Kafka 4.4
 	$(GO) test -count=1 ./compat/diff
