@@ -83,9 +83,15 @@ func (o *produceFlags) options(e *env, topic string) ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerLinger(o.linger),
-		kgo.AllowAutoTopicCreation(), kgo.RecordDeliveryTimeout(e.timeout),
+		kgo.AllowAutoTopicCreation(),
 		kgo.ProduceRequestTimeout(e.timeout), kgo.ProducerBatchMaxBytes(o.maxBytes),
 		kgo.UnknownTopicRetries(3),
+	}
+	if layout := readLayout(o.format); strings.Contains(layout, "%d") {
+		// The client counts a record's patience from its timestamp, which is the user's here.
+		opts = append(opts, kgo.RecordRetries(20))
+	} else {
+		opts = append(opts, kgo.RecordDeliveryTimeout(e.timeout))
 	}
 	switch o.acks {
 	case "all", "-1":
