@@ -62,7 +62,11 @@ func TestCommitterChooses(t *testing.T) {
 		}
 		return nil
 	})
+	rounds0, took0 := s.Syncs()
 	appendTogether(t, s, logs[:1])
+	if n, took := s.Syncs(); n != rounds0+1 || took != took0+time.Millisecond {
+		t.Errorf("one round of 1 ms is counted as %d rounds of %v", n-rounds0, took-took0)
+	}
 	if syncFS.Load() != 0 || sync.Load() != 1 {
 		t.Fatalf("one log: %d syncfs, %d syncs", syncFS.Load(), sync.Load())
 	}

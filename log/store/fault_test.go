@@ -78,12 +78,15 @@ func TestReserve(t *testing.T) {
 	s.space.exhausted()
 	settle(s)
 	if _, err := l.Append(values(1, "b"), AppendOptions{}); !errors.Is(err,
-		kerr.KafkaStorageError) {
-		t.Fatalf("append into the reserve: %v", err)
+		kerr.KafkaStorageError) || !s.LowOnSpace() {
+		t.Fatalf("append into the reserve: %v, low %v", err, s.LowOnSpace())
 	}
 	appendTo(t, internal, values(1, "c"))
 	fsys.SetBudget(8 << 20)
 	settle(s)
+	if s.LowOnSpace() {
+		t.Error("low on space with room for 8 MiB")
+	}
 	appendTo(t, l, values(1, "d"))
 	wantValues(t, readAll(t, l, 0), 0, []string{"a", "d"})
 }

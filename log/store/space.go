@@ -20,6 +20,9 @@ type space struct {
 	asked   atomic.Int64 // when that was, in Unix nanoseconds
 }
 
+// LowOnSpace reports whether appends are refused because only the reserve is left on the disk.
+func (s *Store) LowOnSpace() bool { return s.space.low.Load() }
+
 // check refuses an append while space is short.
 func (s *space) check(internal bool, n int) error {
 	s.written.Add(int64(n))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicelog/sluice/log/segment"
@@ -48,6 +49,14 @@ type chooser struct {
 	unsupported bool
 	perFile     time.Duration // moving average of a parallel round's time by its files
 	banned      int           // rounds without syncfs still to come
+
+	rounds, nanos atomic.Int64 // syncs so far and the time they took; anyone may read them
+}
+
+// Syncs gives how many rounds of syncs the committer has run and how long they took in all.
+func (s *Store) Syncs() (rounds int64, took time.Duration) {
+	c := &s.committer.chooser
+	return c.rounds.Load(), time.Duration(c.nanos.Load())
 }
 
 // sync makes the plan durable. An error means that nothing is known (ruling 5).
@@ -56,6 +65,14 @@ func (c *chooser) sync(s *Store, p *syncPlan) error {
 	if n == 0 {
 		return nil
 	}
+	begun := s.clock.Now()
+	err := c.choose(s, p, n)
+	c.rounds.Add(1)
+	c.nanos.Add(int64(s.clock.Now().Sub(begun)))
+	return err
+}
+
+func (c *chooser) choose(s *Store, p *syncPlan, n int) error {
 	if n > fewFiles && !c.unsupported && c.banned == 0 {
 		done, err := c.syncFS(s, p, n)
 		if done || err != nil {

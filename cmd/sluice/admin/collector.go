@@ -75,6 +75,9 @@ func (c *collector) collectBroker(s *sink) {
 	s.set("kafka_broker_info", 1,
 		strconv.Itoa(int(c.Broker.NodeID)), c.Address, c.Broker.Config.Broker().Rack)
 	s.flag("kafka_log_logmanager_offlinelogdirectorycount", c.Store.Err() != nil)
+	s.flag("sluice_data_directory_low", c.Store.LowOnSpace())
+	rounds, took := c.Store.Syncs()
+	s.summary("sluice_log_sync_seconds", uint64(rounds), took.Seconds())
 	s.set("kafka_controller_kafkacontroller_activecontrollercount", 1)
 	s.set("kafka_controller_controllerstats_uncleanleaderelections_total", 0)
 	s.set("kafka_server_raftmetrics_current_leader", float64(c.Broker.NodeID))
@@ -193,8 +196,7 @@ func (c *collector) collectRequests(s *sink) {
 		s.set("kafka_network_requestmetrics_requests_total", float64(count), name)
 		s.out <- prometheus.MustNewConstHistogram(
 			s.all["sluice_request_duration_seconds"].desc, count, total.Seconds(), buckets, name)
-		s.out <- prometheus.MustNewConstSummary(
-			s.all["kafka_network_requestmetrics_totaltimems"].desc, count,
-			float64(total)/float64(time.Millisecond), nil, name)
+		s.summary("kafka_network_requestmetrics_totaltimems", count,
+			float64(total)/float64(time.Millisecond), name)
 	}
 }

@@ -103,6 +103,8 @@ var Families = []Family{
 	{"sluice_network_transmit_bytes_total", Counter, "Bytes sent to clients.", nil},
 	{"sluice_inflight_request_bytes", Gauge, "Bytes of requests in memory; queued.max.request.bytes bounds them.", nil},
 	{"sluice_fetch_sessions", Gauge, "Incremental fetch sessions kept (KIP-227).", nil},
+	{"sluice_log_sync_seconds", Summary, "Time of the committer's rounds: each syncs every log that was written to while the last one ran.", nil},
+	{"sluice_data_directory_low", Gauge, "1 while records are refused because only sluice.disk.reserve.bytes are left.", nil},
 	{"sluice_producer_id_block_end", Gauge, "First producer id that no broker has been given yet.", nil},
 	{"sluice_coordinator_loaded_shards", Gauge, "Partitions of __consumer_offsets whose groups are in memory.", nil},
 	{"sluice_coordinator_waiting_requests", Gauge, "Group requests without an answer now.", nil},
@@ -140,6 +142,11 @@ func (s *sink) set(name string, v float64, labels ...string) {
 		kind = prometheus.CounterValue
 	}
 	s.out <- prometheus.MustNewConstMetric(d.desc, kind, v, labels...)
+}
+
+// summary gives a count and a sum.
+func (s *sink) summary(name string, count uint64, sum float64, labels ...string) {
+	s.out <- prometheus.MustNewConstSummary(s.all[name].desc, count, sum, nil, labels...)
 }
 
 // flag is set for a truth.

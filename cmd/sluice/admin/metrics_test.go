@@ -260,12 +260,17 @@ func (s *scrape) checkBroker(r *rig) {
 		"kafka_server_raftmetrics_current_leader":                       7,
 		"kafka_server_raftmetrics_current_epoch":                        1,
 		"kafka_server_raftmetrics_high_watermark":                       s.values["kafka_server_raftmetrics_log_end_offset"],
+		"sluice_data_directory_low":                                     0,
 		"sluice_producer_id_block_end":                                  1000,
 	} {
 		s.want(name, want)
 	}
 	if end := s.values["kafka_server_raftmetrics_log_end_offset"]; end < 4 { // cluster, node, ids, topics
 		s.t.Errorf("the metadata log ends at %v", end)
+	}
+	rounds, took := s.values["sluice_log_sync_seconds_count"], s.values["sluice_log_sync_seconds_sum"]
+	if rounds < 2 || took <= 0 { // records and offsets, both strict
+		s.t.Errorf("%v rounds of syncs in %v s", rounds, took)
 	}
 	if n := s.values["sluice_fetch_sessions"]; n != 1 {
 		s.t.Errorf("%v fetch sessions, want that of the consumer", n)
