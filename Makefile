@@ -17,8 +17,6 @@ PACKAGES = $(shell $(GO) list ./... | grep -vE '$(FOREIGN)')
 # Kafka's own tools: a script that runs each by its name, or a folder of kafka-*.sh.
 KAFKA ?= $(abspath ../shared/tools/kafka/kafka)
 
-CLIENTS ?= $(patsubst compat/clients/%/run,%,$(wildcard compat/clients/*/run)) $(if $(wildcard compat/kgo/run),kgo)
-
 FUZZTIME ?= 20s
 COUNT ?= 1
 
@@ -72,6 +70,8 @@ soak: ## the proofs at their full amounts, into docs/soak/ledger.md (SOAK="-only
 
 compat: ## clients and tools made by others against the built broker (installs them under compat/.cache)
 	compat/run
+	@command -v java >/dev/null && test -e "$(KAFKA)" || { echo "README: no JVM or Kafka's tools here"; exit 0; }; \
+	SLUICE_README="$(KAFKA)" $(GO) test -count=1 -run Readme ./compat/docs
 
 clean: ## what the other targets made
 	rm -rf bin dist

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The limits in lines: above soft by ratchet only, above hard never.
+// The limits in lines: above soft by ratchet only, above hard never. Tests know only the hard ones:
+// a scenario is told in one piece.
 const (
 	functionSoft, functionHard = 70, 100
 	fileSoft, fileHard         = 500, 800
