@@ -252,7 +252,7 @@ func (c *committer) writeMarks() error {
 
 // arm sees to it that marks are written and synced when no round comes for other reasons.
 func (c *committer) arm() {
-	if len(c.marks) == 0 && c.unsynced.IsZero() {
+	if len(c.marks) == 0 && c.unsynced.IsZero() || c.s.o.knobs.manual {
 		return
 	}
 	if c.timer == nil {

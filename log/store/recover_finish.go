@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/sluicelog/sluice/log/journal"
 	"github.com/sluicelog/sluice/log/producer"
 	"github.com/sluicelog/sluice/log/segment"
+	"github.com/sluicelog/sluice/log/vfs"
 )
 
 // finish puts the recovered log in place, and notes what the journal must be told.
@@ -207,9 +209,7 @@ func scanEpochs(segs []*segment.Segment, start, bound kafkaproto.Offset) ([]segm
 // producers loads the newest producer state and replays the log behind it.
 func (r *logRecovery) producers(start kafkaproto.Offset) error {
 	l := r.l
-	state, from, removed, err := l.loadProducers(start, r.end)
-	// One that was removed must not come back when the log has grown to its end with other batches.
-	r.changed = r.changed || removed
+	state, from, ahead, err := l.loadProducers(start, r.end)
 	if err == nil && from == start && r.o.lost {
 		state, from, err = l.importProducers(state, start, r.end)
 	}
@@ -237,6 +237,16 @@ func (r *logRecovery) producers(start kafkaproto.Offset) error {
 		return err
 	}
 	l.publishTxnLocked()
+	if ahead {
+		r.changed = true
+		err := l.replaceSidecars(r.end, l.takeSnapshotLocked(r.end))
+		if vfs.IsNoSpace(err) { // without the state rather than with a wrong one
+			err = l.replaceSidecars(r.end, sidecar{})
+		}
+		if err != nil {
+			return fmt.Errorf("replace producer state: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -282,7 +292,7 @@ func (r *logRecovery) partial(seg *segment.Segment) bool {
 func replayProducers(segs []*segment.Segment, state *producer.State, from, to kafkaproto.Offset,
 	nowMs int64) error {
 	for _, seg := range segs {
-		if seg.NextOffset() <= from {
+		if seg.NextOffset() <= from || seg.Size() == 0 {
 			continue
 		}
 		if seg.BaseOffset() >= to {

@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"sort"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -110,8 +112,8 @@ func (r *logRecovery) list() error {
 	if err != nil {
 		return err
 	}
-	for suffix, bases := range files.Suffixed {
-		for _, base := range bases {
+	for _, suffix := range slices.Sorted(maps.Keys(files.Suffixed)) {
+		for _, base := range files.Suffixed[suffix] {
 			if err := segment.RemoveFiles(fsys, r.l.dir, base, suffix); err != nil {
 				return err
 			}
@@ -468,12 +470,15 @@ func (r *logRecovery) cutAtTrunc() error {
 		if seg.Sealed() {
 			return kafkaproto.Corruptf("truncation at index %d lies below the synced mark", t.Index)
 		}
-		for _, later := range r.segs[i+1:] {
-			if err := later.Close(); err != nil {
-				return err
-			}
-		}
+		later := r.segs[i+1:]
 		r.segs = r.segs[:i+1]
+		var errs []error
+		for _, s := range later {
+			errs = append(errs, s.Close())
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
 		if err := r.cut(i, segment.Recovered{End: at, FileSize: st.Size(),
 			Cause: errors.New("a truncation was not finished")}); err != nil {
 			return err

@@ -23,19 +23,14 @@ func (l *Log) AppendEntries(ents []Entry) (Ticket, error) {
 	if err := l.Offline(); err != nil {
 		return 0, err
 	}
-	l.mu.Lock()
-	fresh, conflict, err := l.freshLocked(ents)
-	l.mu.Unlock()
+	fresh, conflict, err := l.fresh(ents)
 	if err == nil && conflict > 0 {
 		err = l.truncateFrom(conflict)
 	}
 	if err != nil {
 		return 0, l.writeFailed(err)
 	}
-	l.mu.Lock()
-	rolled, err := l.appendEntriesLocked(fresh)
-	t := l.ticketLocked()
-	l.mu.Unlock()
+	t, rolled, err := l.appendFresh(fresh)
 	for _, base := range rolled {
 		l.tell(Event{Kind: Rolled, Offset: base})
 	}
@@ -46,9 +41,11 @@ func (l *Log) AppendEntries(ents []Entry) (Ticket, error) {
 	return t, nil
 }
 
-// freshLocked gives the entries that the log does not have. conflict is the index from which on the
-// log has others; 0: none. The caller holds mu.
-func (l *Log) freshLocked(ents []Entry) (fresh []Entry, conflict uint64, err error) {
+// fresh gives the entries that the log does not have. conflict is the index from which on the log
+// has others; 0: none.
+func (l *Log) fresh(ents []Entry) (fresh []Entry, conflict uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case l.mu.shut != nil:
 		return nil, 0, l.mu.shut
@@ -81,6 +78,13 @@ func (l *Log) freshLocked(ents []Entry) (fresh []Entry, conflict uint64, err err
 		}
 	}
 	return nil, 0, nil
+}
+
+func (l *Log) appendFresh(ents []Entry) (t Ticket, rolled []kafkaproto.Offset, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rolled, err = l.appendEntriesLocked(ents)
+	return l.ticketLocked(), rolled, err
 }
 
 // appendEntriesLocked writes entries that follow the log's last one, and gives the base offsets of

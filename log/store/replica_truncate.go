@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"sort"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -46,22 +44,35 @@ func (l *Log) truncateFrom(index uint64) error {
 			return l.readFailed(fmt.Errorf("truncate at %d: %w", index, err))
 		}
 	}
-	mark := journal.Synced{Offset: off, Index: index - 1, Segment: segs[at].BaseOffset(), Position: pos}
-	if err := l.recordTrunc(g, journal.Trunc{Index: index, OldTerm: oldTerm}, mark); err != nil {
+	end := journal.Synced{Offset: off, Index: index - 1, Segment: segs[at].BaseOffset(), Position: pos}
+	if err := l.recordTrunc(g, journal.Trunc{Index: index, OldTerm: oldTerm}, end); err != nil {
 		return err
 	}
-	l.cutMemoryLocked(index, off, mark)
+	l.cutMemoryLocked(index, end)
 	if err := l.cutFilesLocked(segs, at, pos); err != nil {
 		return fmt.Errorf("%w: truncate at %d: %w", segment.ErrBroken, index, err)
 	}
 	return nil
 }
 
+// lowered is the mark for a log that is cut back to end. One that speaks of no more bytes than are
+// left keeps its place: the segment that end names may be newer than the last sync.
+func lowered(mark, end journal.Synced) journal.Synced {
+	switch {
+	case mark.Index <= end.Index:
+		return mark
+	case mark.Offset <= end.Offset:
+		mark.Index = end.Index
+		return mark
+	}
+	return end
+}
+
 // recordTrunc is the first step. A mark that speaks of what goes away is lowered in the same breath.
-func (l *Log) recordTrunc(g *journal.GroupState, t journal.Trunc, mark journal.Synced) error {
+func (l *Log) recordTrunc(g *journal.GroupState, t journal.Trunc, end journal.Synced) error {
 	recs := []journal.Record{{Group: l.id, Body: t}}
 	if g.Synced.Index >= t.Index {
-		recs = append(recs, journal.Record{Group: l.id, Body: mark})
+		recs = append(recs, journal.Record{Group: l.id, Body: lowered(g.Synced, end)})
 	}
 	if l.store.o.knobs.off.truncFirst {
 		_, err := l.store.journal.Append(recs...)
@@ -70,9 +81,9 @@ func (l *Log) recordTrunc(g *journal.GroupState, t journal.Trunc, mark journal.S
 	return l.store.journalCommit(recs)
 }
 
-// cutMemoryLocked lowers what the writer and readers go by; off is the new end.
-func (l *Log) cutMemoryLocked(index uint64, off kafkaproto.Offset, mark journal.Synced) {
-	m := &l.mu
+// cutMemoryLocked lowers what the writer and readers go by.
+func (l *Log) cutMemoryLocked(index uint64, end journal.Synced) {
+	m, off := &l.mu, end.Offset
 	l.refreshView()
 	g := l.raft.view.Load()
 	l.raft.cuts++
@@ -86,9 +97,7 @@ func (l *Log) cutMemoryLocked(index uint64, off kafkaproto.Offset, mark journal.
 	}
 	l.raft.reserved = max(l.raft.reserved, l.EndOffset())
 	l.unreserveLocked(off)
-	if m.mark.Index >= index {
-		m.mark = mark
-	}
+	m.mark = lowered(m.mark, end)
 	l.synced.Store(min(l.synced.Load(), int64(off)))
 	l.end.Store(int64(off))
 	l.term.Store(int32(g.LastTerm()))
@@ -126,7 +135,7 @@ func (l *Log) cutFilesLocked(segs []*segment.Segment, at int, pos int64) error {
 	for _, s := range segs[at:] {
 		delete(m.rolledMs, s)
 	}
-	if err := errors.Join(append(errs, seg.Truncate(pos), l.dropSidecars(seg.NextOffset()))...); err != nil {
+	if err := errors.Join(append(errs, seg.Truncate(pos), l.cutSidecarsLocked())...); err != nil {
 		return err
 	}
 	if l.store.o.knobs.off.truncFirst {
@@ -138,22 +147,11 @@ func (l *Log) cutFilesLocked(segs []*segment.Segment, at int, pos int64) error {
 	return nil
 }
 
-// dropSidecars removes producer states from behind end: the log may grow back to there with others.
-func (l *Log) dropSidecars(end kafkaproto.Offset) error {
-	for _, ext := range []string{sidecarExt, snapshotExt} {
-		ends, err := l.listSidecars(ext)
-		if err != nil {
-			return err
-		}
-		for _, at := range ends {
-			if at <= end {
-				continue
-			}
-			if err := l.store.fs.Remove(path.Join(l.dir, sidecarName(at, ext))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	l.sidecarAt.Store(min(l.sidecarAt.Load(), int64(end)))
-	return nil
+// cutSidecarsLocked puts the producer state of the log's end in the place of those from behind it.
+func (l *Log) cutSidecarsLocked() error {
+	end := l.EndOffset()
+	l.prod.Lock()
+	sc := l.takeSnapshotLocked(end)
+	l.prod.Unlock()
+	return l.replaceSidecars(end, sc)
 }

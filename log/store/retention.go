@@ -119,7 +119,7 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	recs := l.windowLocked(kept, start)
 	l.mu.Unlock()
 	if recs == nil {
-		return nil // a configuration change below is not applied yet
+		return nil
 	}
 	if err := l.store.journalCommit(recs); err != nil {
 		return err
@@ -159,7 +159,8 @@ func (l *Log) raiseStart(start kafkaproto.Offset) bool {
 	}
 }
 
-// windowLocked gives the records that let raft's window begin at seg, with the newest synced mark.
+// windowLocked gives the records that let raft's window begin at seg, with the newest synced mark;
+// nil when it may not begin there now, since what lies below is not known to be committed and applied.
 // start, when above zero, is the new log start. The caller holds mu.
 func (l *Log) windowLocked(seg *segment.Segment, start kafkaproto.Offset) []journal.Record {
 	g, ok := l.store.journal.Group(l.id)
@@ -172,6 +173,13 @@ func (l *Log) windowLocked(seg *segment.Segment, start kafkaproto.Offset) []jour
 		w.FirstOffset = seg.BaseOffset()
 		if w.FirstIndex = seg.BaseIndex(); seg.Size() == 0 {
 			w.FirstIndex = l.mu.lastIndex + 1
+		}
+		if l.raft.on.Load() && w.FirstIndex > l.raft.commit.Load()+1 {
+			// Side entries in front of seg may still be cut off: the window begins with the first.
+			w.FirstIndex = l.raft.commit.Load() + 1
+			if side, ok := sideAt(g, w.FirstIndex); !ok || side.AtOffset < seg.BaseOffset() {
+				return nil
+			}
 		}
 		w.Term, _ = g.TermAt(w.FirstIndex - 1)
 	}

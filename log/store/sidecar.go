@@ -165,9 +165,10 @@ func (l *Log) removeSidecar(end kafkaproto.Offset, ext string) {
 }
 
 // loadProducers finds the newest producer state that is whole and not ahead of the log. It gives
-// the offset at which replay goes on. A sidecar ahead of the log belongs to a tail that is gone.
+// the offset at which replay goes on. A sidecar ahead of the log knows a tail that is gone: it serves
+// when that was not committed, without it, and must be replaced.
 func (l *Log) loadProducers(start, end kafkaproto.Offset) (state *producer.State,
-	from kafkaproto.Offset, removed bool, err error) {
+	from kafkaproto.Offset, ahead bool, err error) {
 	o := producer.Options{ExpirationMs: l.config.Load().ProducerExpiry.Milliseconds()}
 	ends, err := l.listSidecars(sidecarExt)
 	if err != nil {
@@ -175,27 +176,57 @@ func (l *Log) loadProducers(start, end kafkaproto.Offset) (state *producer.State
 	}
 	for i := len(ends) - 1; i >= 0; i-- {
 		name := sidecarName(ends[i], sidecarExt)
-		if ends[i] > end {
-			l.removeSidecar(ends[i], sidecarExt)
-			l.removeSidecar(ends[i], snapshotExt)
-			removed = true
-			continue
-		}
+		ahead = ahead || ends[i] > end
 		b, err := vfs.ReadFile(l.store.fs, path.Join(l.dir, name), maxSidecar)
 		if err != nil {
-			return nil, 0, removed, err
+			return nil, 0, false, err
 		}
 		state, at, err := producer.Load(b, o)
 		if err != nil && !kafkaproto.IsCorrupt(err) { // a newer format: not ours to replace
-			return nil, 0, removed, fmt.Errorf("%s: %w", name, err)
+			return nil, 0, false, fmt.Errorf("%s: %w", name, err)
 		}
-		if err == nil && at == ends[i] {
-			return state, max(at, start), removed, nil
+		switch {
+		case err == nil && at == ends[i] && at <= end:
+			return state, max(at, start), ahead, nil
+		case err == nil && at == ends[i] && state.Committed() <= end:
+			state.Truncate(end)
+			return state, end, ahead, nil
+		case err == nil && at == ends[i]:
+			continue
 		}
 		l.store.log.Warn("producer state is damaged; an older one and the log replace it",
 			"partition", l.tp.String(), "file", name, "error", err)
 	}
-	return producer.New(o), start, removed, nil
+	return producer.New(o), start, ahead, nil
+}
+
+// replaceSidecars puts sc, the state at the log's end, in the place of sidecars from behind it,
+// durably: the log may grow back to there with other batches. The caller syncs the directory.
+func (l *Log) replaceSidecars(end kafkaproto.Offset, sc sidecar) error {
+	written := false
+	for _, ext := range []string{sidecarExt, snapshotExt} {
+		ends, err := l.listSidecars(ext)
+		if err != nil {
+			return err
+		}
+		for _, at := range ends {
+			if at <= end {
+				continue
+			}
+			if !written && sc.ours != nil {
+				if err := l.putSidecar(l.store.fs, sc); err != nil {
+					return err
+				}
+				written = true
+			}
+			name := path.Join(l.dir, sidecarName(at, ext))
+			if err := l.store.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	l.sidecarAt.Store(min(l.sidecarAt.Load(), int64(end)))
+	return nil
 }
 
 // importProducers takes Kafka's newest snapshot where we have no sidecar of our own: a compacted
