@@ -106,8 +106,8 @@ func (b *broker) stop(n *node.Node) error {
 func (b *broker) startError(static *config.Static, err error) error {
 	listeners := static.Get("listeners")
 	switch {
-	case strings.Contains(err.Error(), "sluice.http.listeners"):
-		return fmt.Errorf("%w; choose another address, or none with --override sluice.http.listeners=", err)
+	case errors.Is(err, syscall.EADDRINUSE) && strings.Contains(err.Error(), "sluice.http.listeners"):
+		return failf(exitConflict, "%w", err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		other := b.otherPort
 		if other == "" {
@@ -123,6 +123,10 @@ func (b *broker) startError(static *config.Static, err error) error {
 			"another directory with --data", b.dir)
 	case errors.Is(err, os.ErrPermission):
 		return failf(exitDenied, "%w; let this user write there, or choose another directory with --data", err)
+	}
+	// The store says itself what it was opening.
+	if text, ok := strings.CutPrefix(err.Error(), "open the data directory: "); ok {
+		return failf(exitFailed, "%s", text)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -163,7 +164,10 @@ func (c *client) explain(err error) error {
 		return closedEarly(c, err)
 	}
 	addr, cause := c.dialer.failed()
-	if addr == "" {
+	switch {
+	case tlsAlert(err) != nil: // a client's certificate is judged after its connection is made
+		return failf(exitUnreachable, "%s: %s", strings.Join(c.dialer.seeds, ","), why(err))
+	case addr == "":
 		if errors.Is(err, context.DeadlineExceeded) {
 			return failf(exitUnreachable, "%s did not answer in time; wait longer with --timeout, or "+
 				"look at the broker's log: %w", strings.Join(c.dialer.seeds, ","), err)
@@ -204,10 +208,13 @@ func why(err error) string {
 		return "connection refused"
 	case errors.As(err, &dns):
 		return "no such host"
-	case errors.As(err, &record):
-		return "it does not speak TLS; drop security.protocol=SSL"
+	case errors.As(err, &record), errors.Is(err, io.EOF):
+		return "it does not speak TLS, drop security.protocol=SSL"
 	case errors.As(err, &verify):
 		return verify.Err.Error() + "; name its CA with ssl.truststore.location"
+	case tlsAlert(err) != nil:
+		return "it refused the TLS handshake (" + tlsAlert(err).Error() + "); give a certificate that it " +
+			"trusts with ssl.keystore.location"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case err == nil:
@@ -218,6 +225,15 @@ func why(err error) string {
 		return op.Err.Error()
 	}
 	return err.Error()
+}
+
+// tlsAlert is the alert that the other side sent, if err is one.
+func tlsAlert(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return op.Err
+	}
+	return nil
 }
 
 // softwareVersion spells a version as KIP-511 lets clients name theirs: letters, digits, '.' and

@@ -96,6 +96,8 @@ func flagHelp(f *pflag.Flag) [2]string {
 	}
 	value, text := pflag.UnquoteUsage(f)
 	switch value {
+	case "int32Slice":
+		value = "ints"
 	case "stringArray", "strings":
 		value = "string"
 	}

@@ -128,7 +128,7 @@ func usageErrors(cmd *cobra.Command) {
 func (e *env) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringSliceVarP(&e.bootstrap, "bootstrap-server", "b", e.list("SLUICE_BOOTSTRAP_SERVER"),
-		"brokers to start from, as host:port,... (default localhost:9092)")
+		"brokers, as host:port,... (default localhost:9092)")
 	f.StringVar(&e.commandConfig, "command-config", e.getenv("SLUICE_COMMAND_CONFIG"),
 		"client.properties: security.protocol, ssl.*")
 	f.DurationVar(&e.timeout, "timeout", 10*time.Second, "how long to wait for the broker")
