@@ -236,7 +236,7 @@ func FuzzDispatch(f *testing.F) {
 			t.Fatal(err)
 		}
 		raw := append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
-		_ = here.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		_ = here.SetDeadline(time.Now().Add(20 * time.Millisecond))
 		if _, err := here.Write(raw); err == nil {
 			var size [4]byte
 			if _, err := io.ReadFull(here, size[:]); err == nil {
