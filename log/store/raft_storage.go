@@ -102,7 +102,7 @@ func (s *RaftStorage) Entries(lo, hi, maxSize uint64) ([]pb.Entry, error) {
 	case lo == hi:
 		return nil, nil
 	}
-	c := collector{g: g, max: maxSize}
+	c := collector{g: g, max: maxSize, hi: hi}
 	var spare [64]slot
 	if slots, ok := l.raft.ring.get(spare[:0], lo, min(hi, lo+cap64(maxSize))); ok {
 		for i, slot := range slots {
@@ -133,6 +133,7 @@ type collector struct {
 	g         *journal.GroupState
 	out       []pb.Entry
 	size, max uint64
+	hi        uint64 // the index behind the last entry that may come
 	data      []byte // where descriptors are encoded, one behind the other
 	err       error
 }
@@ -149,7 +150,7 @@ func (c *collector) take(index uint64, s slot) bool {
 		e = raftEntry(side)
 	} else {
 		if cap(c.data)-len(c.data) < descriptorSize {
-			c.data = make([]byte, 0, 32*descriptorSize)
+			c.data = make([]byte, 0, min(c.hi-index, 32)*descriptorSize)
 		}
 		at := len(c.data)
 		c.data = Descriptor{Base: s.base, Span: s.span, Size: s.size}.Append(c.data)
