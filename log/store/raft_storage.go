@@ -94,10 +94,10 @@ func (s *RaftStorage) Term(i uint64) (uint64, error) {
 func (s *RaftStorage) Entries(lo, hi, maxSize uint64) ([]pb.Entry, error) {
 	l := s.l
 	g := l.raft.view.Load()
-	switch {
+	switch last := l.raft.last.Load(); {
 	case lo < g.FirstIndex():
 		return nil, raft.ErrCompacted
-	case hi > l.raft.last.Load()+1 || lo > hi:
+	case hi > last+1 || lo > hi || last < g.FirstIndex():
 		return nil, raft.ErrUnavailable
 	case lo == hi:
 		return nil, nil
