@@ -291,7 +291,10 @@ func (m *storageModel) checkEntries(t *rapid.T, got *RaftStorage, last uint64) {
 	hi := rapid.Uint64Range(lo, last+2).Draw(t, "hi")
 	size := rapid.OneOf(rapid.Uint64Range(0, 400), rapid.Just(uint64(1)<<62), rapid.Just(^uint64(0))).Draw(t, "size")
 	if rapid.Bool().Draw(t, "from disk") { // as after a restart, or of a group that was quiet
-		m.l.raft.ring.clear()
+		ring := &m.l.raft.ring
+		slots := ring.slots
+		ring.clear()
+		defer func() { ring.slots = slots }()
 		m.seen.disk++
 	}
 	want, wantErr := entriesOf(m.want, lo, hi, size)
@@ -311,7 +314,8 @@ func (m *storageModel) checkEntries(t *rapid.T, got *RaftStorage, last uint64) {
 	}
 	if len(ents) > 0 && len(m.handed) < 50 {
 		m.handed = append(m.handed, handedOut{ents, copied})
-		_ = append(ents, pb.Entry{Index: 99}) // as raft does: it must not reach anybody else's entries
+		// As raft may do: it must not reach anybody else's entries.
+		_, _ = append(ents, pb.Entry{Index: 99}), append(ents[0].Data, 99)
 	}
 }
 
@@ -395,6 +399,7 @@ func TestRaftStorage(t *testing.T) {
 				}
 			},
 			"flush":   m.flush,
+			"quiet":   func(*rapid.T) { m.l.raft.ring.clear() },
 			"wait":    func(*rapid.T) { m.clk.Advance(time.Second) },
 			"restart": m.restart,
 			"":        m.check,
