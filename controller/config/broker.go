@@ -41,6 +41,7 @@ type Broker struct {
 
 	RetentionInterval time.Duration
 	DiskReserve       int64 // bytes
+	PageCache         int64 // bytes; 0: unbounded, -1: by the memory there is
 	MaxOpenFiles      int   // 0: to be chosen
 	Cleaner           Cleaner
 
@@ -145,6 +146,7 @@ func newBroker(l *Layers) *Broker {
 
 		RetentionInterval: r.millis("log.retention.check.interval.ms"),
 		DiskReserve:       r.long("sluice.disk.reserve.bytes"),
+		PageCache:         r.long("sluice.page.cache.bytes"),
 		MaxOpenFiles:      r.number("sluice.max.open.files"),
 		Cleaner:           newCleaner(r),
 

@@ -217,6 +217,13 @@ var logKeys = []Key{
 			"the machine fails).",
 	},
 	{
+		Name: "sluice.page.cache.bytes", Type: Long, Default: "-1", Valid: atLeast(-1), Ours: true,
+		Doc: "How many of the bytes written last are kept in the memory of the operating system: older " +
+			"ones are given back once they are on disk, unless a reader is on its way to them. -1 means " +
+			"a sixteenth of the machine's or the container's memory, 64 MiB at least and 1 GiB at most; 0 " +
+			"leaves it to the kernel, which takes all that is free.",
+	},
+	{
 		Name: "sluice.max.open.files", Type: Int, Default: "0", Valid: atLeast(0), Ours: true,
 		Doc: "The most segment files held open beside the active ones; 0 means half of what the " +
 			"system allows.",

@@ -156,7 +156,7 @@ func (c *Conn) readBody(r *Request, size int) (*frameBuf, error) {
 	if !c.claim(r, grant, size <= smallFrame) {
 		return nil, errStopped
 	}
-	buf := c.srv.pool.get(grant)
+	buf := c.buffer(r, grant)
 	n := copy(buf.b[:grant], f.buf[f.r:f.w])
 	f.r += n
 	for n < size {
@@ -183,12 +183,22 @@ func (c *Conn) growBody(r *Request, buf *frameBuf, n int) (*frameBuf, error) {
 	if !c.claim(r, n, false) {
 		return nil, errStopped
 	}
-	bigger := c.srv.pool.get(n)
+	bigger := c.buffer(r, n)
 	copy(bigger.b, buf.b)
 	old := int64(len(buf.b))
 	c.srv.pool.put(buf)
 	c.srv.budget.shrink(&r.lease, old)
 	return bigger, nil
+}
+
+// buffer gives one of at least n bytes, for which there is a claim. One that the pool happens to have
+// may be larger: the rest is claimed too, without waiting.
+func (c *Conn) buffer(r *Request, n int) *frameBuf {
+	buf := c.srv.pool.get(n)
+	if more := len(buf.b) - sizeFor(n); more > 0 {
+		c.srv.budget.grow(&r.lease, int64(more), true, nil, nil)
+	}
+	return buf
 }
 
 // claim takes room for a buffer of n bytes from the broker's budget; false when the connection

@@ -66,7 +66,7 @@ func New(o Options) (*Server, error) {
 		observer: o.Observer,
 		logger:   o.Logger,
 		strays:   strays{logger: o.Logger},
-		pool:     pool{poison: o.Poison},
+		pool:     pool{poison: o.Poison, clock: o.Clock},
 		budget:   budget{limit: o.InflightBytes},
 		started:  time.Now(),
 		quit:     make(chan struct{}),
@@ -183,6 +183,7 @@ func (s *Server) stopAccepting() []*Conn {
 	if !s.mu.closing {
 		s.mu.closing = true
 		close(s.quit)
+		s.pool.close()
 		for _, ln := range s.mu.bound {
 			_ = ln.Close()
 		}

@@ -435,6 +435,11 @@ func (s *Segment) DropCache(pos int64) error {
 	return s.withLog(func(f vfs.File) error { return f.DropCache(pos, 0) })
 }
 
+// DropRange drops the clean pages in [pos, pos+n) from the page cache.
+func (s *Segment) DropRange(pos, n int64) error {
+	return s.withLog(func(f vfs.File) error { return f.DropCache(pos, n) })
+}
+
 // StartWriteback begins to write [pos, pos+n) to disk, without a promise.
 func (s *Segment) StartWriteback(pos, n int64) error {
 	return s.withLog(func(f vfs.File) error { return f.StartWriteback(pos, n) })

@@ -125,6 +125,7 @@ func (l *Log) appendLocked(b batch.Batch, o *AppendOptions) (a Appended, rolled 
 		l.prod.Unlock()
 	}
 	l.end.Store(int64(last + 1))
+	l.store.pages.appended(l)
 	return Appended{BaseOffset: end, LastOffset: last, End: last + 1, AppendTime: -1}, rolled, nil
 }
 

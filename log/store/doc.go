@@ -37,8 +37,8 @@
 // none of them. StartSolo alone holds the mu of several logs, in the order of their names.
 //
 // Goroutines, each started by Open and ended by Close: the committer (syncs, events), the janitor
-// (sealing, retention, removal, background syncs, free space), the cleaner and the scrubber when
-// they are enabled. Timers are the clock's, and only wake these.
+// (sealing, retention, removal, background syncs, free space), pages (what stays in the page cache),
+// the cleaner and the scrubber when they are enabled. Timers are the clock's, and only wake these.
 //
 // Not here: when something is committed (replica/engine), what a config key means
 // (controller/config), the bytes of a segment or of the journal (their packages).

@@ -58,6 +58,8 @@ type Log struct {
 	sidecarAt              atomic.Int64 // log end of the newest producer sidecar, or -1
 	lastAborted            atomic.Int64 // highest marker offset of an aborted transaction, or -1
 
+	readAt, readMs atomic.Int64 // offset and time of a reader behind the others; see pages
+
 	queued  atomic.Bool // waits in the committer's queue
 	relaxed atomic.Bool // waits in the committer's list for background syncs
 
@@ -78,6 +80,7 @@ type Log struct {
 		checkpoint int64                      // size of the active segment at its last flush
 		mark       journal.Synced             // what the newest sync has covered
 		markQueued bool                       // the committer will write it
+		noted      pageRange                  // of the active segment, not yet told to pages
 	}
 
 	// prod guards the producer state.
@@ -102,6 +105,7 @@ func newLog(s *Store, id kafkaproto.PartitionID, tp kafkaproto.TopicPartition) *
 	l.openTxn.Store(math.MaxInt64)
 	l.lastAborted.Store(-1)
 	l.sidecarAt.Store(-1)
+	l.readMs.Store(neverRead)
 	l.mu.rolledMs = make(map[*segment.Segment]int64)
 	return l
 }

@@ -61,6 +61,7 @@ func (l *Log) Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset,
 			"offset %d of %s is outside of [%d, %d]", off, l.tp, start, end)
 	}
 	limit = min(limit, end)
+	l.noteRead(off)
 	for off < limit {
 		segs := *l.segs.Load()
 		i := segmentAt(segs, off)

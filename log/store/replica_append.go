@@ -221,6 +221,7 @@ func (l *Log) appendDataLocked(e *Entry, nowMs int64) (rolled bool, err error) {
 	}
 	l.raft.reserved = max(l.raft.reserved, b.NextOffset())
 	l.end.Store(int64(b.NextOffset()))
+	l.store.pages.appended(l)
 	l.endLocked(e.Index, slot{end, uint32(b.LastOffsetDelta()) + 1, uint32(len(b))})
 	return rolled, nil
 }

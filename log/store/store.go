@@ -35,6 +35,9 @@ type Options struct {
 	MaxOpenFiles int
 	// Reserve is the free space, in bytes, that is left to the journal and to internal logs.
 	Reserve int64
+	// PageCache is how many of the bytes written last stay in the memory of the operating system;
+	// 0: the kernel decides.
+	PageCache int64
 	// RetentionInterval is log.retention.check.interval.ms; 0 means 5 minutes.
 	RetentionInterval time.Duration
 	Cleaner           CleanerOptions
@@ -83,6 +86,7 @@ type Store struct {
 	janitor   *janitor
 	cleaner   *cleaner
 	scrubber  *scrubber
+	pages     *pages
 	space     space
 	failed    atomic.Pointer[error]
 
@@ -131,7 +135,7 @@ func Open(o Options) (*Store, error) {
 	s.mu.logs = make(map[kafkaproto.PartitionID]*Log)
 	s.mu.names = make(map[kafkaproto.TopicPartition]*Log)
 	s.committer, s.janitor, s.cleaner = newCommitter(s), newJanitor(s), newCleaner(s)
-	s.scrubber = newScrubber(s)
+	s.scrubber, s.pages = newScrubber(s), newPages(s)
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, errors.Join(err, s.closeFiles()))
 	}
@@ -139,6 +143,7 @@ func Open(o Options) (*Store, error) {
 	s.janitor.start()
 	s.cleaner.start()
 	s.scrubber.start()
+	s.pages.start()
 	return s, nil
 }
 
@@ -390,6 +395,7 @@ func (s *Store) Close() error {
 	s.scrubber.close()
 	s.janitor.close()
 	s.committer.close()
+	s.pages.close()
 	err := s.Err()
 	if err == nil {
 		err = s.closeClean()

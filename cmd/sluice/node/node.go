@@ -117,6 +117,7 @@ func (n *Node) openStore(fsys vfs.FS) error {
 	s, err := store.Open(store.Options{
 		FS: fsys, Dir: n.o.Dir, Clock: clock.System, Logger: n.o.Logger, BootID: bootID(),
 		MaxOpenFiles: cfg.MaxOpenFiles, Reserve: cfg.DiskReserve,
+		PageCache:         pageCache(cfg.PageCache, os.DirFS("/")),
 		RetentionInterval: cfg.RetentionInterval, OnFailed: n.o.OnFailed,
 		Cleaner: store.CleanerOptions{
 			Enabled: cfg.Cleaner.Enabled, Backoff: cfg.Cleaner.Backoff,
