@@ -53,12 +53,12 @@ type rulesRun struct {
 // rulesSeen counts what a run has met, so that a proof that met nothing is found out.
 type rulesSeen struct {
 	kills, cuts, starts, deaths int // power cuts, starts and deaths within a start or a step
-	conflicts, windows          int // truncations, and starts with a window that has moved
+	conflicts, windows, torn    int // truncations, starts with a window that has moved, cuts at a byte
 }
 
 func (a *rulesSeen) add(b rulesSeen) {
 	a.kills, a.cuts, a.starts, a.deaths = a.kills+b.kills, a.cuts+b.cuts, a.starts+b.starts, a.deaths+b.deaths
-	a.conflicts, a.windows = a.conflicts+b.conflicts, a.windows+b.windows
+	a.conflicts, a.windows, a.torn = a.conflicts+b.conflicts, a.windows+b.windows, a.torn+b.torn
 }
 
 // broken is what a run stops with when the log is not what it must be.
@@ -87,7 +87,18 @@ func newRulesRun(seed uint64, off rules, t testing.TB) *rulesRun {
 }
 
 // run makes the steps; the error says what went wrong.
-func (r *rulesRun) run(steps int) (err error) {
+func (r *rulesRun) run(steps int) error {
+	return r.guard(func() {
+		r.tree.elect(nil)
+		r.start()
+		for range steps {
+			r.step()
+		}
+	})
+}
+
+// guard runs steps, and ends the process in the end.
+func (r *rulesRun) guard(steps func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if b, ok := p.(broken); ok {
@@ -103,11 +114,7 @@ func (r *rulesRun) run(steps int) (err error) {
 			}
 		}
 	}()
-	r.tree.elect(nil)
-	r.start()
-	for range steps {
-		r.step()
-	}
+	steps()
 	return nil
 }
 
@@ -187,11 +194,30 @@ func (r *rulesRun) kill() {
 	} else {
 		r.seen.kills++
 	}
+	torn := r.torn(kind)
 	r.fs = r.fs.Crash(kind)
 	if r.s != nil {
 		_ = r.s.Close() // it can do nothing any more
 		r.s = nil
 	}
+	if torn != nil {
+		r.fs = torn
+	}
+}
+
+// torn is what is left by a power cut at some byte of one file, now and then.
+func (r *rulesRun) torn(kind vfs.CrashKind) *vfs.PowerFS {
+	tails := r.fs.Tails()
+	if kind != vfs.PowerCrash || len(tails) == 0 || r.rng.IntN(3) > 0 {
+		return nil
+	}
+	t := tails[r.rng.IntN(len(tails))]
+	fs, ok := r.fs.Torn(t.Name, t.From+r.rng.Int64N(t.End-t.From+1), r.rng.IntN(2) == 0)
+	if !ok {
+		return nil
+	}
+	r.seen.torn++
+	return fs
 }
 
 // crash kills the process, starts it again, and says what of the log must be there.
@@ -474,27 +500,31 @@ func TestRules(t *testing.T) {
 		}
 		seen.add(r.seen)
 	}
-	if seen.deaths == 0 || seen.conflicts == 0 || seen.windows == 0 || seen.cuts == 0 || seen.kills == 0 {
+	if seen.deaths == 0 || seen.conflicts == 0 || seen.windows == 0 || seen.cuts == 0 || seen.kills == 0 ||
+		seen.torn == 0 {
 		t.Fatalf("the seeds did not meet everything: %+v", seen)
 	}
 	run.Report(t, "recovery rules: %+v", seen)
 }
 
+// offRules are the rules switched off, each and one pair.
+var offRules = []struct {
+	name string
+	off  rules
+}{
+	{"R1 side entries first", rules{sideFirst: true}},
+	{"R2 contiguous prefix", rules{prefix: true}},
+	{"epoch check", rules{epoch: true}},
+	{"R1 and epoch check", rules{sideFirst: true, epoch: true}},
+	{"R3 truncation in order", rules{truncFirst: true}},
+	{"R3 check in recovery", rules{truncCheck: true}},
+	{"R4 reset", rules{reset: true}},
+	{"R5 sync what was found", rules{syncFound: true}},
+}
+
 // TestRulesNeeded proves the proof: with any one rule switched off a seed fails soon.
 func TestRulesNeeded(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		off  rules
-	}{
-		{"R1 side entries first", rules{sideFirst: true}},
-		{"R2 contiguous prefix", rules{prefix: true}},
-		{"epoch check", rules{epoch: true}},
-		{"R1 and epoch check", rules{sideFirst: true, epoch: true}},
-		{"R3 truncation in order", rules{truncFirst: true}},
-		{"R3 check in recovery", rules{truncCheck: true}},
-		{"R4 reset", rules{reset: true}},
-		{"R5 sync what was found", rules{syncFound: true}},
-	} {
+	for _, c := range offRules {
 		t.Run(c.name, func(t *testing.T) {
 			run := tier.Of(t, 400, 0)
 			failed := 0
