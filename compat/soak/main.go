@@ -40,6 +40,8 @@ var proofs = []proof{
 	{"kill -9 under load", "./compat/crash", "TestKillUnderLoad", 60, 4},
 	{"power loss, log", "./log/store", "TestCrash", 1000, 1},
 	{"power loss, transactions in the log", "./log/store", "TestCrashTransactions", 1000, 1},
+	{"rules of recovery", "./log/store", "TestRules", 5000, 1},
+	{"rules of recovery, every byte", "./log/store", "TestRulesAtEveryByte", 100, 1},
 	{"power loss, group offsets", "./controller/group", "TestPowerLoss", 200, 1},
 	{"power loss, metadata", "./controller/quorum", "TestCrashes", 1000, 1},
 	{"power loss, producer ids", "./txn/pid", "TestRestart", 200, 1},
