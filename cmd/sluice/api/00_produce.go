@@ -159,12 +159,22 @@ func (op *produceOp) refuse(
 		rp.ErrorRecords = append(rp.ErrorRecords, re)
 	}
 	if rp.ErrorCode == kerr.KafkaStorageError.Code || errors.Is(err, kerr.KafkaStorageError) {
-		name := ""
-		if t != nil {
-			name = t.Name
-		}
-		op.b.Log.Error("append failed", "topic", name, "partition", rp.Partition, "err", err)
+		op.b.appendFailed(t, rp.Partition, err)
 	}
+}
+
+// appendFailed logs a failed append, one a second: with a full disk every request fails.
+func (b *Broker) appendFailed(t *Topic, partition int32, err error) {
+	now, last := b.nowMs(), b.failedMs.Load()
+	if now-last < 1000 && now >= last || !b.failedMs.CompareAndSwap(last, now) {
+		b.failedSkipped.Add(1)
+		return
+	}
+	name := ""
+	if t != nil {
+		name = t.Name
+	}
+	b.Log.Error("append failed", "topic", name, "partition", partition, "skipped", b.failedSkipped.Swap(0), "err", err)
 }
 
 // committed is called once for each appended partition of an acks=-1 request.

@@ -38,6 +38,8 @@ type Broker struct {
 	running  tasks    // woken fetches
 	conns    sync.Map // of *ClientInfo
 	draining atomic.Bool
+
+	failedMs, failedSkipped atomic.Int64 // of appendFailed
 }
 
 // Start makes the broker ready to serve; it is called once, before the first request.
