@@ -14,8 +14,14 @@ func (l *Log) addEpoch(e segment.EpochStart) {
 	if n > 0 && old[n-1].Epoch >= e.Epoch {
 		return
 	}
-	epochs := append(old[:n:n], e)
+	l.setEpochs(append(old[:n:n], e))
+}
+
+// setEpochs replaces the epochs; leader-epoch-checkpoint follows soon. The caller holds mu, or is the
+// only user.
+func (l *Log) setEpochs(epochs []segment.EpochStart) {
 	l.epochs.Store(&epochs)
+	l.store.janitor.epochs(l)
 }
 
 // keptEpochs are the epochs from the log start on; the first begins there, as Kafka's cache has it

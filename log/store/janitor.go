@@ -32,6 +32,7 @@ type janitor struct {
 		stopped bool
 		jobs    []func()
 		seals   []sealJob
+		epochs  []*Log // whose leader-epoch-checkpoint is to be written
 		removes []removeJob
 	}
 
@@ -96,6 +97,32 @@ func (j *janitor) post(fn func()) {
 	j.kick()
 }
 
+// epochs has the log's leader-epoch-checkpoint written soon; once the janitor has ended, by Close.
+func (j *janitor) epochs(l *Log) {
+	if !l.epochsQueued.CompareAndSwap(false, true) {
+		return
+	}
+	j.mu.Lock()
+	j.mu.epochs = append(j.mu.epochs, l)
+	j.mu.Unlock()
+	j.kick()
+}
+
+// writeEpochs writes the files whose time has come.
+func (j *janitor) writeEpochs() {
+	j.mu.Lock()
+	logs := j.mu.epochs
+	j.mu.epochs = nil
+	j.mu.Unlock()
+	for _, l := range logs {
+		l.dirMu.Lock()
+		if l.Offline() == nil {
+			l.writeEpochs()
+		}
+		l.dirMu.Unlock()
+	}
+}
+
 // seal takes over a segment that was rolled.
 func (j *janitor) seal(l *Log, seg *segment.Segment, sc sidecar) {
 	j.mu.Lock()
@@ -151,6 +178,7 @@ func (j *janitor) pass() {
 	if j.s.Err() != nil {
 		return
 	}
+	j.writeEpochs()
 	j.sealReady()
 	j.s.space.refresh(j.s, now)
 	if now.Sub(j.lastSync) >= backgroundSync {

@@ -58,6 +58,9 @@ type Log struct {
 	sidecarAt              atomic.Int64 // log end of the newest producer sidecar, or -1
 	lastAborted            atomic.Int64 // highest marker offset of an aborted transaction, or -1
 
+	epochsQueued atomic.Bool           // leader-epoch-checkpoint is not up to date
+	epochsSynced *[]segment.EpochStart // what of it is durable; dirMu guards it
+
 	readAt, readMs atomic.Int64 // offset and time of a reader behind the others; see pages
 
 	queued  atomic.Bool // waits in the committer's queue

@@ -50,7 +50,9 @@ func (r *logRecovery) finish() error {
 	if err != nil {
 		return err
 	}
-	l.epochs.Store(&epochs)
+	if l.epochs.Store(&epochs); !r.o.clean {
+		l.store.janitor.epochs(l)
+	}
 	if n := len(epochs); n > 0 {
 		l.term.Store(int32(epochs[n-1].Epoch))
 	}

@@ -103,7 +103,7 @@ func (l *Log) cutMemoryLocked(index uint64, end journal.Synced) {
 	l.term.Store(int32(g.LastTerm()))
 	epochs := *l.epochs.Load()
 	n := sort.Search(len(epochs), func(i int) bool { return uint64(epochs[i].Epoch) > g.LastTerm() })
-	l.epochs.Store(new(epochs[:n:n]))
+	l.setEpochs(epochs[:n:n])
 	if kafkaproto.Offset(l.hw.Load()) > off {
 		panic(fmt.Sprintf("store: truncation of %s to offset %d, high watermark is %d", l.tp, off, l.hw.Load()))
 	}

@@ -121,10 +121,9 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	if recs == nil {
 		return nil
 	}
-	if err := l.store.journalCommit(recs); err != nil {
+	if err := l.commitWindow(recs); err != nil {
 		return err
 	}
-	l.refreshView()
 	moved := l.raiseStart(start)
 	l.mu.Lock()
 	segs = *l.segs.Load()
@@ -146,6 +145,19 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	return errors.Join(errs...)
 }
 
+// commitWindow makes recs, of windowLocked, durable, and before them what the journal forgets with
+// them. The caller holds dirMu.
+func (l *Log) commitWindow(recs []journal.Record) error {
+	if err := l.syncEpochs(); err != nil {
+		return err
+	}
+	if err := l.store.journalCommit(recs); err != nil {
+		return err
+	}
+	l.refreshView()
+	return nil
+}
+
 // raiseStart moves the log start up; false when it is there already.
 func (l *Log) raiseStart(start kafkaproto.Offset) bool {
 	for {
@@ -154,6 +166,7 @@ func (l *Log) raiseStart(start kafkaproto.Offset) bool {
 			return false
 		}
 		if l.start.CompareAndSwap(old, int64(start)) {
+			l.store.janitor.epochs(l) // the first kept epoch begins at the start
 			return true
 		}
 	}

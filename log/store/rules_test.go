@@ -458,14 +458,20 @@ func (r *rulesRun) checkState(st *RaftStorage, last *entryNode) {
 	if last != nil && uint64(r.l.Term()) != last.e.Term {
 		brokenf("term %d, the last entry has %d", r.l.Term(), last.e.Term)
 	}
-	for _, seg := range *r.l.segs.Load() { // counted indexes and those of the entries agree
+	for _, seg := range *r.l.segs.Load() { // counted indexes and those of the entries agree; epochs too
+		first := true
 		at, err := seg.ScanHeaders(0, func(h batch.Header, _ int64) error {
-			if seg.BaseIndex() != 0 && r.log[seg.BaseIndex()-1].at != h.BaseOffset {
+			if first && seg.BaseIndex() != 0 && r.log[seg.BaseIndex()-1].at != h.BaseOffset {
 				return fmt.Errorf("segment begins at index %d", seg.BaseIndex())
 			}
-			return errStop
+			first = false
+			if e := r.l.EpochOf(h.LastOffset()); h.LastOffset() >= r.l.StartOffset() && e != h.LeaderEpoch {
+				return fmt.Errorf("offset %d has epoch %d, its batch says %d: %v", h.LastOffset(), e, h.LeaderEpoch,
+					*r.l.epochs.Load())
+			}
+			return nil
 		})
-		if err != nil && !errors.Is(err, errStop) {
+		if err != nil {
 			brokenf("segment %d at %d: %v", seg.BaseOffset(), at, err)
 		}
 	}

@@ -258,9 +258,30 @@ func (l *Log) importProducers(state *producer.State, start,
 // writeEpochs writes leader-epoch-checkpoint, for Kafka's tools and for epochs below the journal's
 // window. The caller holds dirMu.
 func (l *Log) writeEpochs() {
+	l.epochsQueued.Store(false) // a change from here on is written again
 	if err := segment.WriteEpochs(unsynced{l.store.fs}, l.dir, l.keptEpochs()); err != nil {
 		l.store.log.Warn("write leader epochs", "partition", l.tp.String(), "error", err)
 	}
+}
+
+// syncEpochs makes leader-epoch-checkpoint durable before raft's window moves up: below it the journal
+// does not know the epochs any more, and an older file may tell of some that were cut off. On a full
+// disk it is better gone, as what it says can be read from the batches. The caller holds dirMu.
+func (l *Log) syncEpochs() error {
+	epochs := l.epochs.Load()
+	if l.epochsSynced == epochs {
+		return nil
+	}
+	l.epochsQueued.Store(false)
+	err := segment.WriteEpochs(l.store.fs, l.dir, l.keptEpochs())
+	if vfs.IsNoSpace(err) {
+		err = errors.Join(removeIfThere(l.store.fs, path.Join(l.dir, segment.EpochFile)), l.store.fs.SyncDir(l.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("leader epochs of %s: %w", l.tp, err)
+	}
+	l.epochsSynced = epochs
+	return nil
 }
 
 // writeSidecars is for a clean stop: indexes of the active segment, producer state, epochs. What is
@@ -284,6 +305,8 @@ func (l *Log) writeSidecars() {
 	}
 	if l.sidecarAt.Load() != int64(end) {
 		l.writeSidecar(sc)
+		l.writeEpochs()
+	} else if l.epochsQueued.Load() {
 		l.writeEpochs()
 	}
 }

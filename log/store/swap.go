@@ -42,13 +42,12 @@ func (l *Log) swap(group []*segment.Segment, out *segment.Segment) error {
 	if err != nil {
 		return err
 	}
-	if err := l.store.journalCommit(recs); err != nil {
+	if err := l.commitWindow(recs); err != nil {
 		if l.store.Err() != nil { // the intent may be on disk all the same: the new files must stay
 			err = errors.Join(errSwapped, err, out.Close())
 		}
 		return err
 	}
-	l.refreshView()
 	if err := l.replace(group, out); err != nil {
 		return errors.Join(errSwapped, err, out.Close())
 	}
