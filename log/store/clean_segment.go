@@ -33,6 +33,10 @@ type pass struct {
 	builder   *batch.Builder
 	out       *segment.Segment
 	buf       []byte
+
+	unread                  int // batches that were kept without being read
+	firstUnread, lastUnread kafkaproto.Offset
+	unreadWhy               error
 }
 
 func newPass(c *cleaner, j job) (*pass, error) {
@@ -102,10 +106,14 @@ func (p *pass) take(b batch.Batch) error {
 func (p *pass) mapBatch(b batch.Batch) (full bool, err error) {
 	if b.IsControl() {
 		_, err := p.txns.marker(b)
-		return false, err
+		return false, unlessMalformed(err)
 	}
 	if p.txns.data(b) {
 		return false, nil
+	}
+	// First of all it is read whole: a record that nobody can read must not supersede one that can be.
+	if _, err := p.judge(b, nil); err != nil {
+		return false, unlessMalformed(err)
 	}
 	err = b.Each(p.log.maxExpanded(), func(r *batch.Record) (bool, error) {
 		if r.Offset < p.from || r.Offset >= p.end {
@@ -118,9 +126,6 @@ func (p *pass) mapBatch(b batch.Batch) (full bool, err error) {
 		p.keys.latest = r.Offset
 		return true, nil
 	})
-	if err != nil && !kafkaproto.IsCorrupt(err) {
-		return false, nil // a client's own nonsense: it is kept as it is
-	}
 	return full, err
 }
 
@@ -220,7 +225,7 @@ func (p *pass) filter(b batch.Batch) error {
 	if b.IsControl() {
 		m, err := p.txns.marker(b)
 		if err != nil {
-			return err
+			return p.keepUnread(b, err)
 		}
 		empty = m.empty
 		discard = empty && hasHorizon && horizon <= p.nowMs
@@ -252,11 +257,8 @@ type verdict struct {
 // rewrite drops superseded records, and sets the delete horizon of what will go later.
 func (p *pass) rewrite(b batch.Batch, horizon bool) error {
 	v, err := p.judge(b, nil)
-	if kafkaproto.IsCorrupt(err) {
-		return err
-	}
 	if err != nil {
-		return p.keep(b) // a client's own nonsense
+		return p.keepUnread(b, err)
 	}
 	_, has := b.DeleteHorizon()
 	horizon = horizon || v.tombstones && !has
@@ -269,13 +271,19 @@ func (p *pass) rewrite(b batch.Batch, horizon bool) error {
 	return p.rebuild(b, horizon)
 }
 
-// judge asks of each record whether it stays, and gives those to keep.
+// judge asks of each record whether it stays, and gives those to keep. Offsets that do not ascend
+// within the batch make it malformed: what a record of it supersedes is anybody's guess.
 func (p *pass) judge(b batch.Batch, keep func(r *batch.Record)) (verdict, error) {
 	var v verdict
 	horizon, has := b.DeleteHorizon()
 	gone := has && horizon <= p.nowMs // tombstones have been seen long enough
-	control := b.IsControl()
+	control, next := b.IsControl(), b.BaseOffset()
 	err := b.Each(p.log.maxExpanded(), func(r *batch.Record) (bool, error) {
+		if r.Offset < next || r.Offset > b.LastOffset() {
+			return false, fmt.Errorf("%w: record %d of the batch at %d has offset %d", batch.ErrMalformed,
+				v.all, b.BaseOffset(), r.Offset)
+		}
+		next = r.Offset + 1
 		v.all++
 		if !control && r.Offset != p.last && !p.stays(r, gone) {
 			return true, nil

@@ -60,6 +60,9 @@ type markerState struct {
 // marker notes the end of a transaction.
 func (t *cleanTxns) marker(b batch.Batch) (markerState, error) {
 	t.upTo(b.LastOffset())
+	if b.Count() == 0 { // emptied by Kafka's cleaner, of an imported log
+		return markerState{}, nil
+	}
 	m, err := b.Marker()
 	if err != nil {
 		return markerState{}, err

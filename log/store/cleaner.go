@@ -36,7 +36,8 @@ type cleaner struct {
 
 // cleanState is what the cleaner knows of one log. Only its goroutine uses it.
 type cleanState struct {
-	failed bool // a pass failed: left alone until the next start
+	failed   bool              // a pass failed: left alone until the next start
+	unreadTo kafkaproto.Offset // batches below that cannot be read were warned about
 }
 
 func newCleaner(s *Store) *cleaner {
@@ -225,6 +226,7 @@ func (c *cleaner) clean(j job) (kafkaproto.Offset, error) {
 			return 0, fmt.Errorf("clean segments from %d on: %w", group[0].BaseOffset(), err)
 		}
 	}
+	p.warnUnread()
 	c.s.log.Info("cleaned log", "partition", j.log.tp.String(), "from", int64(j.from), "to",
 		int64(p.end),
 		"keys", p.keys.n, "before", p.before, "after", p.after, "took",

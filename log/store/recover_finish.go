@@ -315,7 +315,7 @@ func replayProducers(segs []*segment.Segment, state *producer.State, from, to ka
 			if err == nil {
 				state.Append(p, nowMs)
 			}
-			return err
+			return unlessMalformed(err) // of an imported log: a marker that says nothing
 		})
 		if err != nil && !errors.Is(err, errStop) {
 			return err
