@@ -44,6 +44,9 @@ type Options struct {
 	Scrub             ScrubOptions
 	// Random is the source of directory names; nil means crypto/rand.
 	Random io.Reader
+	// Manual: nothing becomes durable, is sealed or removed by itself, only by Step and by calls that
+	// wait for it. It is for simulations.
+	Manual bool
 	// OnFailed is told once that the whole directory has stopped (a sync failed, ruling 6).
 	OnFailed func(error)
 
@@ -101,6 +104,9 @@ type Store struct {
 func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.OS()
+	}
+	if o.Manual {
+		o.knobs.manual = true
 	}
 	if o.Clock == nil {
 		o.Clock = clock.System
