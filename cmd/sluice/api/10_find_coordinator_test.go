@@ -64,3 +64,39 @@ func TestFindCoordinatorOfWhatIsNotServed(t *testing.T) {
 		t.Error("the internal topic was made")
 	}
 }
+
+// TestRow48Coordinator makes __consumer_offsets when a coordinator is first asked for, and keeps each
+// group in the partition that Java's hash of its id names.
+func TestRow48Coordinator(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.create("t", 1)
+	c := r.dial()
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey = "g"
+	resp := ask[*kmsg.FindCoordinatorResponse](c, req, 3)
+	wantCode(t, "first", resp.ErrorCode, nil)
+	if resp.NodeID != 7 {
+		t.Errorf("coordinator %+v", resp)
+	}
+	offsets := r.topic(group.OffsetsTopic)
+	if len(offsets.Partitions) != 50 || !offsets.Internal || !offsets.Config.Compact {
+		t.Fatalf("made: %+v", offsets)
+	}
+	used := map[int]bool{}
+	for id, want := range map[string]int{
+		"g":                  103 % 50,
+		"hello":              99162322 % 50,
+		"polygenelubricants": 0, // hashes to the least integer, whose absolute value Kafka takes for 0
+	} {
+		commit := commitRequest(id, 5)
+		commit.Topics[0].TopicID = r.topic("t").ID
+		got := ask[*kmsg.OffsetCommitResponse](c, commit, 8)
+		wantCode(t, id, got.Topics[0].Partitions[0].ErrorCode, nil)
+		used[want] = true
+		for n, p := range offsets.Partitions {
+			if (p.LogEnd() > 0) != used[n] {
+				t.Errorf("after %q: partition %d ends at %d", id, n, p.LogEnd())
+			}
+		}
+	}
+}

@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func TestDeleteGroups(t *testing.T) {
+// TestRow57DeleteGroups deletes groups without members, with their offsets.
+func TestRow57DeleteGroups(t *testing.T) {
 	c := newGroupRig(t).dial()
 	c.member("busy")
 	eachVersion(t, kmsg.DeleteGroups, func(t *testing.T, v int16) {

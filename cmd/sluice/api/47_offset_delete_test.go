@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func TestOffsetDelete(t *testing.T) {
+// TestRow57OffsetDelete deletes single offsets, but none of a topic that the group is subscribed to.
+func TestRow57OffsetDelete(t *testing.T) {
 	c := newGroupRig(t).dial()
 	del := func(groupID, topic string, partition int32) *kmsg.OffsetDeleteResponse {
 		req := kmsg.NewPtrOffsetDeleteRequest()
