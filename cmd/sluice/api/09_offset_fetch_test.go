@@ -2,6 +2,7 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,4 +109,47 @@ func flattenFetch(t *testing.T, resp *kmsg.OffsetFetchResponse, v int16) map[int
 		}
 	}
 	return got
+}
+
+// TestRow55OffsetFetch takes an unknown group for one without offsets, with and without require_stable.
+func TestRow55OffsetFetch(t *testing.T) {
+	c := newGroupRig(t).dial()
+	eachVersion(t, kmsg.OffsetFetch, func(t *testing.T, v int16) {
+		for _, stable := range []bool{false, true} {
+			req := fetchRequest(v, false)
+			req.RequireStable = stable
+			for p, got := range flattenFetch(t, ask[*kmsg.OffsetFetchResponse](c, req, v), v) {
+				if want := (fetchedOffset{-1, -1, "", 0}); got != want {
+					t.Errorf("partition %d: %+v", p, got)
+				}
+			}
+			if v >= 2 && len(flattenFetch(t, ask[*kmsg.OffsetFetchResponse](c, fetchRequest(v, true), v), v)) != 0 {
+				t.Error("all offsets of nobody: some")
+			}
+		}
+	})
+}
+
+// TestRow56OffsetExpiry forgets the offsets of a group without members when their time is over, and
+// not before.
+func TestRow56OffsetExpiry(t *testing.T) {
+	pollRig(t, map[string]string{
+		"offsets.retention.minutes": "60", "offsets.retention.check.interval.ms": "60000",
+	}, func(t *testing.T, r *rig) {
+		r.create("t", 1)
+		if err := r.makeInternal("__consumer_offsets"); err != nil {
+			t.Fatal(err)
+		}
+		c := r.dial()
+		wantCode(t, "commit", ask[*kmsg.OffsetCommitResponse](c, commitRequest("g", 5), 8).Topics[0].Partitions[0].ErrorCode, nil)
+		time.Sleep(59 * time.Minute)
+		c = r.dial() // the other one was idle for too long
+		if got := fetchOne(c, "g"); got != 5 {
+			t.Errorf("before its time: %d", got)
+		}
+		time.Sleep(3 * time.Minute)
+		if got := fetchOne(c, "g"); got != -1 {
+			t.Errorf("after its time: %d", got)
+		}
+	})
 }

@@ -33,3 +33,50 @@ func TestSyncGroup(t *testing.T) {
 			kerr.IllegalGeneration)
 	})
 }
+
+// TestRow51SyncAndHeartbeat answers both by the state of the group: while it waits for members, while
+// it waits for its leader, stable, and without members.
+func TestRow51SyncAndHeartbeat(t *testing.T) {
+	r := newGroupRig(t)
+	a, b := r.dial(), r.dial()
+	check := func(state, member string, generation int32, beat, sync *kerr.Error, assigned string) {
+		t.Helper()
+		for v := int16(0); v <= 4; v++ {
+			req := kmsg.NewPtrHeartbeatRequest()
+			req.Group, req.MemberID, req.Generation = "g", member, generation
+			wantCode(t, state+": heartbeat", ask[*kmsg.HeartbeatResponse](a, req, v).ErrorCode, beat)
+			if sync == kerr.UnknownServerError {
+				continue // would wait
+			}
+			q := syncRequest("g", member, generation)
+			got := ask[*kmsg.SyncGroupResponse](a, q, v)
+			wantCode(t, state+": sync", got.ErrorCode, sync)
+			if string(got.MemberAssignment) != assigned {
+				t.Errorf("%s: assignment %q", state, got.MemberAssignment)
+			}
+		}
+	}
+	check("no group", "m", 1, kerr.UnknownMemberID, kerr.UnknownMemberID, "")
+	first, _ := a.member("g")
+	check("stable", first, 1, nil, nil, "all")
+	check("stable, old generation", first, 0, kerr.IllegalGeneration, kerr.IllegalGeneration, "")
+	check("stable, stranger", "m", 1, kerr.UnknownMemberID, kerr.UnknownMemberID, "")
+	parked := b.join(3, joinRequest("g"))
+	for a.beat("g", first, 1) == 0 {
+	}
+	check("preparing", first, 1, kerr.RebalanceInProgress, kerr.RebalanceInProgress, "")
+	rejoin := joinRequest("g")
+	rejoin.MemberID = first
+	a.joined(a.join(3, rejoin))
+	second := b.joined(parked).MemberID
+	check("completing", second, 2, nil, kerr.UnknownServerError, "")
+	check("completing, old generation", second, 1, kerr.IllegalGeneration, kerr.IllegalGeneration, "")
+	a.syncTo("g", first, 2, first, "everything")
+	check("stable, not assigned", second, 2, nil, nil, "")
+	for _, id := range []string{first, second} {
+		leave := kmsg.NewPtrLeaveGroupRequest()
+		leave.Group, leave.MemberID = "g", id
+		wantCode(t, "leave", ask[*kmsg.LeaveGroupResponse](a, leave, 1).ErrorCode, nil)
+	}
+	check("empty", first, 2, kerr.UnknownMemberID, kerr.UnknownMemberID, "")
+}
