@@ -1,4 +1,4 @@
-# Sourced by the shell scripts that drive a client: what they report, and common checks.
+# Sourced by the shell scripts that drive a client: what they report, what they need, and common checks.
 
 failures=0
 ok() { echo "ok $*"; }
@@ -24,4 +24,24 @@ until_true() {
     [ $SECONDS -lt $end ] || return 1
     sleep 0.2
   done
+}
+
+# needs COMMAND[=PACKAGE]...: installs the packages of the commands that are missing; the script ends
+# as skipped where that cannot be done
+needs() {
+  local pair packages=()
+  for pair in "$@"; do command -v "${pair%=*}" >/dev/null || packages+=("${pair#*=}"); done
+  [ ${#packages[@]} -gt 0 ] || return 0
+  export DEBIAN_FRONTEND=noninteractive
+  { apt-get update -q && apt-get install -qy --no-install-recommends "${packages[@]}"; } >&2
+  for pair in "$@"; do
+    command -v "${pair%=*}" >/dev/null || { echo "skip: no ${pair%=*} here, and ${pair#*=} cannot be installed"; exit 0; }
+  done
+}
+
+# has_kafka: whether Kafka's tools can be used; a script that fetches them does so now, once for long
+has_kafka() {
+  [ -x "$KAFKA" ] || return
+  needs java=default-jdk-headless
+  timeout 250 "$CLIENTS/kafka" topics --version </dev/null >&2
 }

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,18 +17,50 @@ import (
 
 // franz is franz-go. Its producer is idempotent unless told otherwise.
 type franz struct {
-	address string
-	client  *kgo.Client
-	admin   *kadm.Client
+	base   []kgo.Opt // what each of its clients begins with
+	client *kgo.Client
+	admin  *kadm.Client
 }
 
+// newFranz makes it; over TLS when BROKER_CA names the file of an authority. BROKER_PEM is then the
+// file with the certificate and key that it shows.
 func newFranz(address string) (Client, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	base := []kgo.Opt{kgo.SeedBrokers(address)}
+	if ca := os.Getenv("BROKER_CA"); ca != "" {
+		conf, err := tlsConfig(ca, os.Getenv("BROKER_PEM"))
+		if err != nil {
+			return nil, err
+		}
+		base = append(base, kgo.DialTLSConfig(conf))
+	}
+	client, err := kgo.NewClient(base...)
 	if err != nil {
 		return nil, err
 	}
-	return &franz{address: address, client: client, admin: kadm.NewClient(client)}, nil
+	return &franz{base: base, client: client, admin: kadm.NewClient(client)}, nil
 }
+
+func tlsConfig(ca, own string) (*tls.Config, error) {
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, err
+	}
+	conf := &tls.Config{RootCAs: x509.NewCertPool()}
+	if !conf.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("no certificate in " + ca)
+	}
+	if own != "" {
+		pair, err := tls.LoadX509KeyPair(own, own)
+		if err != nil {
+			return nil, err
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+// with adds options to those that each client begins with.
+func (f *franz) with(more ...kgo.Opt) []kgo.Opt { return append(slices.Clone(f.base), more...) }
 
 func (f *franz) Features() []string {
 	return []string{"none", "gzip", "snappy", "lz4", "zstd", "headers", "empty", "null headers", "idempotent", "cooperative"}
@@ -59,11 +95,9 @@ func (f *franz) Produce(ctx context.Context, topic string, records []Record, o P
 		"": kgo.NoCompression(), "none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
 		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}
-	options := []kgo.Opt{
-		kgo.SeedBrokers(f.address), kgo.ProducerBatchCompression(codecs[o.Codec]),
+	options := f.with(kgo.ProducerBatchCompression(codecs[o.Codec]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.AllowAutoTopicCreation(),
-		kgo.ProducerLinger(20 * time.Millisecond),
-	}
+		kgo.ProducerLinger(20*time.Millisecond))
 	if !o.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
@@ -97,8 +131,8 @@ func (f *franz) Produce(ctx context.Context, topic string, records []Record, o P
 }
 
 func (f *franz) Consume(ctx context.Context, topic string, partition int32, from int64, count int) ([]Record, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(f.address), kgo.ConsumePartitions(
-		map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}))
+	client, err := kgo.NewClient(f.with(kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}))...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +205,13 @@ func (f *franz) Join(_ context.Context, group, topic string, cooperative bool) (
 	if cooperative {
 		balancer = kgo.CooperativeStickyBalancer()
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(f.address), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
+	client, err := kgo.NewClient(f.with(
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(balancer),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200*time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { m.gained(got[topic]...) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { m.lost(gone[topic]...) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { m.lost(gone[topic]...) }),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
