@@ -26,6 +26,9 @@ const (
 	Rolled
 	// Failed: the log is offline; Event.Err says why.
 	Failed
+	// Truncated: what lay at Event.Offset and behind it is cut off. It is told within AppendEntries,
+	// before anything else is written there.
+	Truncated
 )
 
 // Event is told to a log's observer.
@@ -94,6 +97,9 @@ type Log struct {
 
 	// dirMu is held while segments are renamed or replaced, and while the directory moves away.
 	dirMu sync.Mutex
+
+	pins    atomic.Int64 // exports that read the segments: none may be taken away
+	staging atomic.Bool  // a snapshot is being staged
 
 	clean cleanState // the cleaner's
 	raft  raftState  // of the replicated form

@@ -25,7 +25,9 @@ func (l *Log) AppendEntries(ents []Entry) (Ticket, error) {
 	}
 	fresh, conflict, err := l.fresh(ents)
 	if err == nil && conflict > 0 {
-		err = l.truncateFrom(conflict)
+		if err = l.truncateFrom(conflict); err == nil {
+			l.tell(Event{Kind: Truncated, Offset: l.EndOffset()})
+		}
 	}
 	if err != nil {
 		return 0, l.writeFailed(err)
