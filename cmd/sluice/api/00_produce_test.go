@@ -123,6 +123,24 @@ func TestProduceRefusals(t *testing.T) {
 	}
 }
 
+// TestRow23TransactionalBatch refuses a batch of a transaction: none can be open, as they are not
+// served yet.
+func TestRow23TransactionalBatch(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	topic := r.create("t", 1)
+	c := r.dial()
+	eachVersion(t, kmsg.Produce, func(t *testing.T, v int16) {
+		b := recordsOf(batch.BuilderOptions{Producer: &batch.Producer{ID: 5}, Transactional: true}, 10)
+		req := produceRequest(topic, -1, b, 0)
+		req.TransactionID = kmsg.StringPtr("x")
+		got := ask[*kmsg.ProduceResponse](c, req, v).Topics[0].Partitions[0]
+		wantCode(t, "transactional", got.ErrorCode, kerr.InvalidTxnState)
+		if end := topic.Partitions[0].LogEnd(); got.BaseOffset != -1 || end != 0 {
+			t.Errorf("%+v, and the log ends at %d", got, end)
+		}
+	})
+}
+
 // TestRow06CompactedNullKey tells from version 8 on which records of the batch are at fault.
 func TestRow06CompactedNullKey(t *testing.T) {
 	r := newRig(t, rigOptions{})
