@@ -134,8 +134,10 @@ func TestRow39AutoCreate(t *testing.T) {
 			}
 		}
 	})
+	r.create("old.one", 1)
 	for name, want := range map[string]*kerr.Error{
 		"a b": kerr.InvalidTopicException, "": kerr.InvalidTopicException, "__consumer_offsets": kerr.UnknownTopicOrPartition,
+		"old_one": kerr.InvalidTopicException, // clashes with the other one's name
 	} {
 		req := metadataOf(name)
 		req.AllowAutoTopicCreation = true
