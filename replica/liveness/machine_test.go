@@ -1,0 +1,193 @@
+package liveness
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+)
+
+// start is when virtual time begins.
+var start = time.Unix(1_700_000_000, 0)
+
+const ms = time.Millisecond
+
+// holdings is a Replicas of literal answers.
+type holdings struct {
+	voters []kafkaproto.NodeID // of all groups
+	urgent map[kafkaproto.PartitionID]bool
+	lags   func(kafkaproto.PartitionID, kafkaproto.NodeID) bool
+}
+
+func (h *holdings) Voters(g kafkaproto.PartitionID) ([]kafkaproto.NodeID, bool) {
+	return h.voters, h.urgent[g]
+}
+
+func (h *holdings) Lags(g kafkaproto.PartitionID, n kafkaproto.NodeID) bool {
+	return h.lags != nil && h.lags(g, n)
+}
+
+func groupID(i int) kafkaproto.PartitionID {
+	return kafkaproto.PartitionID{Topic: kafkaproto.TopicID{1, byte(i >> 12)}, Partition: int32(i)}
+}
+
+func config(node kafkaproto.NodeID, incarnation uint64) Config {
+	return Config{
+		Node: node, Incarnation: incarnation, Random: rand.New(rand.NewPCG(uint64(node), incarnation)),
+		Replicas: &holdings{voters: []kafkaproto.NodeID{1, 2, 3}},
+	}
+}
+
+// brokers is a cluster of machines whose frames come at once and in order, unless cut.
+type brokers struct {
+	t   *testing.T
+	now time.Time
+	m   map[kafkaproto.NodeID]*Machine
+	out map[kafkaproto.NodeID]*Output // gathered since last asked
+	ids []kafkaproto.NodeID
+	off map[kafkaproto.NodeID]bool // stands still: gets no clock, sends nothing
+}
+
+func newBrokers(t *testing.T, n int) *brokers {
+	b := &brokers{t: t, now: start, m: map[kafkaproto.NodeID]*Machine{}, out: map[kafkaproto.NodeID]*Output{},
+		off: map[kafkaproto.NodeID]bool{}}
+	for i := 1; i <= n; i++ {
+		b.ids = append(b.ids, kafkaproto.NodeID(i))
+	}
+	for _, id := range b.ids {
+		b.m[id] = New(config(id, 1), b.now)
+		b.m[id].SetPeers(b.now, b.ids)
+		b.out[id] = &Output{}
+	}
+	for _, x := range b.ids {
+		for _, y := range b.ids {
+			if x != y {
+				b.m[x].Connected(b.now, y, 1)
+			}
+		}
+	}
+	b.settle()
+	b.run(200 * ms)
+	return b
+}
+
+// settle delivers frames until none are left.
+func (b *brokers) settle() {
+	for again := true; again; {
+		again = false
+		for _, id := range b.ids {
+			if b.off[id] {
+				continue
+			}
+			o := b.m[id].Take()
+			b.gather(id, o)
+			for _, f := range o.Send {
+				again = true
+				if b.off[f.To] {
+					continue
+				}
+				if err := b.m[f.To].Receive(b.now, id, f.Body); err != nil {
+					b.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func (b *brokers) gather(id kafkaproto.NodeID, o Output) {
+	all := b.out[id]
+	all.Peers = append(all.Peers, o.Peers...)
+	all.Changed = append(all.Changed, o.Changed...)
+	all.Campaigns = append(all.Campaigns, o.Campaigns...)
+	all.Wakes = append(all.Wakes, o.Wakes...)
+	all.Admitted = all.Admitted || o.Admitted
+	all.Exit = all.Exit || o.Exit
+	if o.Quorum != QuorumSame {
+		all.Quorum = o.Quorum
+	}
+	if o.Disk != DiskSame {
+		all.Disk = o.Disk
+	}
+}
+
+// took gives what a broker put out since it was last asked.
+func (b *brokers) took(id kafkaproto.NodeID) Output {
+	b.settle()
+	o := *b.out[id]
+	b.out[id] = &Output{}
+	return o
+}
+
+// run lets time pass to each deadline; every disk syncs.
+func (b *brokers) run(d time.Duration) { b.runWhile(d, func() bool { return true }) }
+
+func (b *brokers) runWhile(d time.Duration, more func() bool) {
+	for end := b.now.Add(d); b.now.Before(end) && more(); {
+		next := end
+		for _, id := range b.ids {
+			if !b.off[id] {
+				next = earlier(next, later(b.m[id].Deadline(), b.now))
+			}
+		}
+		b.now = next
+		for _, id := range b.ids {
+			if !b.off[id] {
+				b.m[id].DiskCycle(b.now)
+				b.m[id].Advance(b.now)
+			}
+		}
+		b.settle()
+	}
+}
+
+func (b *brokers) wantLeader(at kafkaproto.NodeID, g kafkaproto.PartitionID, term kafkaproto.LeaderEpoch, node kafkaproto.NodeID, live bool) {
+	b.t.Helper()
+	l, ok := b.m[at].Leader(g)
+	if !ok || l.Term != term || l.Node != node || l.Live != live {
+		b.t.Errorf("broker %d, group %v: %+v, %t; want term %d, node %d, live %t", at, g, l, ok, term, node, live)
+	}
+}
+
+func TestStartAndDelta(t *testing.T) {
+	b := newBrokers(t, 3)
+	for _, id := range b.ids {
+		o := b.took(id)
+		if !o.Admitted || o.Quorum != QuorumBack || len(o.Peers) != 2 {
+			t.Fatalf("broker %d after the start: %+v", id, o)
+		}
+	}
+	g := groupID(7)
+	if !b.m[1].Lead(b.now, g, 5, []kafkaproto.NodeID{1, 3}) {
+		t.Fatal("leadership refused")
+	}
+	b.run(flushDelay)
+	for _, id := range b.ids {
+		b.wantLeader(id, g, 5, 1, true)
+	}
+	o := b.took(2)
+	if len(o.Changed) != 1 || o.Changed[0].Group != g || !slices.Equal(o.Changed[0].InSync, []kafkaproto.NodeID{1, 3}) {
+		t.Fatalf("changes %+v", o.Changed)
+	}
+	if b.m[2].Lead(b.now, g, 4, nil) || b.m[2].Lead(b.now, g, 5, nil) {
+		t.Fatal("a known term was led a second time")
+	}
+	b.m[2].Lead(b.now, g, 6, []kafkaproto.NodeID{2})
+	b.run(flushDelay)
+	b.m[1].Resign(b.now, g, 5) // late: it was deposed
+	b.run(flushDelay)
+	for _, id := range b.ids {
+		b.wantLeader(id, g, 6, 2, true)
+	}
+	b.m[2].Resign(b.now, g, 6)
+	b.run(flushDelay)
+	for _, id := range b.ids {
+		b.wantLeader(id, g, 6, 2, false)
+	}
+	for _, id := range b.ids {
+		if c := b.m[id].Counters(); c != (Counters{}) {
+			t.Errorf("broker %d counted %+v on a clean run", id, c)
+		}
+	}
+}
