@@ -1,11 +1,15 @@
 package store
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"path"
 	"sync"
 	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/log/journal"
@@ -192,7 +196,12 @@ func (l *Log) goOffline(err error) {
 	if !l.offline.CompareAndSwap(nil, &err) {
 		return
 	}
-	l.store.log.Error("log is offline", "partition", l.tp.String(), "error", err)
+	// What was deleted is gone because somebody asked for it.
+	level := slog.LevelError
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		level = slog.LevelDebug
+	}
+	l.store.log.Log(context.Background(), level, "log is offline", "partition", l.tp.String(), "error", err)
 	l.tell(Event{Kind: Failed, Offset: l.EndOffset(), Err: err})
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -243,8 +244,9 @@ func TestTimeLookup(t *testing.T) {
 }
 
 func TestDeleteLog(t *testing.T) {
-	fsys, clk := vfs.Memory(), clock.NewManual(testStart)
+	fsys, clk, warned := vfs.Memory(), clock.NewManual(testStart), &warnings{}
 	o := testOptions(t, fsys, clk)
+	o.Logger = slog.New(warned)
 	s := openStore(t, o)
 	l := openLog(t, s, 1, Config{FileDeleteDelay: time.Minute})
 	appendTo(t, l, values(1, "a"))
@@ -270,6 +272,9 @@ func TestDeleteLog(t *testing.T) {
 	}
 	if err := s.DeleteLog(l.ID()); err == nil {
 		t.Fatal("deleted twice")
+	}
+	if len(warned.lines) != 0 {
+		t.Fatalf("a deletion is no reason to warn: %q", warned.lines)
 	}
 	// The same name again, at once, under another id.
 	l, err = s.OpenLog(testID(9), testTP(1), Config{})
