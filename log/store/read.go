@@ -60,8 +60,22 @@ func (l *Log) Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset,
 		return Range{}, kafkaproto.Faultf(kerr.OffsetOutOfRange,
 			"offset %d of %s is outside of [%d, %d]", off, l.tp, start, end)
 	}
-	limit = min(limit, end)
 	l.noteRead(off)
+	return l.readFrom(off, maxBytes, min(limit, end), minOne)
+}
+
+// ReadEntries is Read for peers: it finds the bytes of raft's entries from the batch at off on, which may
+// lie below the log start while they are in raft's window. The caller holds what it reads against the
+// entries' descriptors: a truncation, or the cleaner, may have been there.
+func (l *Log) ReadEntries(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset) (Range, error) {
+	if err := l.unreadable(); err != nil {
+		return Range{}, err
+	}
+	return l.readFrom(off, maxBytes, min(limit, l.EndOffset()), true)
+}
+
+// readFrom is Read without a look at the log start; limit is not above the log's end.
+func (l *Log) readFrom(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (Range, error) {
 	for off < limit {
 		segs := *l.segs.Load()
 		i := segmentAt(segs, off)

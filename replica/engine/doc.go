@@ -1,22 +1,35 @@
-// Package engine leads partitions. A partition with one voter runs in "solo" form: what is
+// Package engine holds a broker's partitions. One with a single voter runs in "solo" form: what is
 // locally durable is committed, so the states reached are those that raft would reach, on the
-// same disk format, without a RawNode.
+// same disk format, without a RawNode. One with several is a group (package group), run here.
 //
-//	Append ──► store.Log (checks, offset, write) ──► committer (group sync)
-//	                                                      │ Synced
-//	WhenCommitted ◄── commit waits ◄── high watermark ◄───┘
-//	Watch         ◄── watchers     ◄──┘
+//	solo:       Append ──► store.Log (checks, offset, write) ──► committer (group sync)
+//	                                                                  │ Synced
+//	            WhenCommitted ◄── commit waits ◄── high watermark ◄───┤
+//	            Watch         ◄── watchers     ◄──┘                   │ commit
+//	                                                                  │
+//	replicated: Append ──► inbox ──► group: propose, write, send ─────┘
+//	            Raft (from peers), ticks, Synced ──► inbox ──► run queue ──► workers
 //
 // Invariants:
 //
 //	E1  The high watermark never goes back and never passes what the durability mode allows:
-//	    the synced offset (strict) or the written offset (relaxed); ruling 2.
+//	    the synced offset (strict) or the written offset (relaxed), ruling 2; of a group, its commit.
 //	E2  Nothing at or above the high watermark is read by anybody.
 //	E3  Every function given to WhenCommitted is called exactly once, without locks held: with
-//	    nil when the offset is committed, or with an error when it never will be here.
+//	    nil when the offset is committed, or with an error when it never will be here. A leader that
+//	    was deposed does not guess: it waits until what it wrote is committed or cut off.
 //	E4  A watcher is told of every move it could miss: it registers first and reads after.
+//	E5  Who holds a group's lock does all that is in its inbox: no group has a goroutine, none waits for
+//	    a sync or a socket under the lock, and callers that come together are done together.
+//	E6  A partition goes from its solo form into the replicated one when its log is synced to its end,
+//	    with appends held back meanwhile.
 //
-// Lock order: Partition.mu, then the log's own. No lock is held over disk or a callback.
+// Lock order: Partition.form, replicated.mu, Partition.mu, the inbox, then the log's own. No lock but a
+// group's is held over disk, none over a callback.
 //
-// This package starts no goroutine: it runs on its callers' and on the store's committer.
+// Goroutines: the workers that run groups and the ticker, when there is a transport; Close waits for
+// them. All else runs on the callers' goroutines and on the store's committer.
+//
+// State of the work: files for replicas that have fallen behind the window, quiescence, the way back to
+// the solo form and min.insync.replicas above a majority are not here yet.
 package engine

@@ -11,6 +11,8 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/log/store"
+	"github.com/sluicelog/sluice/replica/group"
+	"github.com/sluicelog/sluice/replica/transport"
 )
 
 // Options is what an engine runs on.
@@ -18,13 +20,39 @@ type Options struct {
 	Store  *store.Store
 	Clock  clock.Clock
 	Logger *slog.Logger
+
+	// What partitions with several replicas need; none of it without them.
+
+	// Self is this broker.
+	Self kafkaproto.NodeID
+	// Transport sends to the other brokers. Engine.Raft takes what comes from them.
+	Transport Sender
+	// OnLeadership is told each change of a partition's leadership, without locks held; calls for one
+	// partition may overtake each other: the higher epoch is the newer one.
+	OnLeadership func(*Partition, Leadership)
+	// OnPlaced is told, on the leader, that a partition is on the replicas that Open asked for. It must
+	// not block; a new leader says it again.
+	OnPlaced func(*Partition, []Replica)
+	// Manual: no goroutine, no ticks; Tick and Run are the caller's.
+	Manual bool
 }
 
-// Engine holds the partitions that this broker leads.
+// Sender is the part of a transport that the engine uses. Send does not block.
+type Sender interface {
+	Send(to kafkaproto.NodeID, m transport.Message)
+}
+
+// Engine holds this broker's partitions.
 type Engine struct {
 	store *store.Store
 	clock clock.Clock
 	log   *slog.Logger
+
+	self         kafkaproto.NodeID
+	transport    Sender
+	onLeadership func(*Partition, Leadership)
+	onPlaced     func(*Partition, []Replica)
+	sched        schedule
 
 	mu struct {
 		sync.RWMutex
@@ -36,9 +64,11 @@ type Engine struct {
 
 // New makes an engine without partitions; the caller opens them from its metadata.
 func New(o Options) *Engine {
-	e := &Engine{store: o.Store, clock: o.Clock, log: o.Logger.With("component", "replica")}
+	e := &Engine{store: o.Store, clock: o.Clock, log: o.Logger.With("component", "replica"),
+		self: o.Self, transport: o.Transport, onLeadership: o.OnLeadership, onPlaced: o.OnPlaced}
 	e.mu.byTP = make(map[kafkaproto.TopicPartition]*Partition)
 	e.mu.byID = make(map[kafkaproto.PartitionID]*Partition)
+	e.startWorkers(o.Manual || o.Transport == nil)
 	return e
 }
 
@@ -47,17 +77,29 @@ type Spec struct {
 	ID     kafkaproto.PartitionID
 	TP     kafkaproto.TopicPartition
 	Config store.Config
+	// Replicas are all of them, those that come and those that go included, the preferred leader first.
+	// None, or one: the partition is in its solo form.
+	Replicas []Replica
+	// Adding are not voters yet, Removing are to be none (KIP-455).
+	Adding, Removing []Replica
 }
 
-// Open opens or makes the partitions and leads them, with one journal commit for all. A partition
-// whose log is damaged is opened offline: it answers errors, and the others go on. So do they when
-// one cannot be opened at all; the error names it.
+func (s *Spec) solo() bool { return len(s.Replicas) <= 1 }
+
+// Open opens or makes the partitions, with one journal commit for those in solo form, which are led
+// from then on. A partition whose log is damaged is opened offline: it answers errors, and the others go
+// on. So do they when one cannot be opened at all; the error names it. A partition that is open is
+// told of its new replicas.
 func (e *Engine) Open(specs ...Spec) error {
 	opened := make([]*Partition, 0, len(specs))
 	logs := make([]*store.Log, 0, len(specs))
 	var failed []error
-	for _, s := range specs {
-		if e.ByID(s.ID) != nil {
+	for i := range specs {
+		s := &specs[i]
+		if p := e.ByID(s.ID); p != nil {
+			if err := e.assign(p, s); err != nil {
+				failed = append(failed, err)
+			}
 			continue
 		}
 		l, err := e.store.OpenLog(s.ID, s.TP, s.Config)
@@ -65,28 +107,81 @@ func (e *Engine) Open(specs ...Spec) error {
 			failed = append(failed, fmt.Errorf("open %s: %w", s.TP, err))
 			continue
 		}
-		opened = append(opened, newPartition(l))
-		if l.Offline() == nil {
+		p := newPartition(l)
+		switch {
+		case l.Offline() != nil:
+		case s.solo():
 			logs = append(logs, l)
+		default:
+			if err := e.replicate(p, s); err != nil {
+				failed = append(failed, fmt.Errorf("open %s: %w", s.TP, err))
+				continue
+			}
 		}
+		opened = append(opened, p)
 	}
 	if err := e.store.StartSolo(logs...); err != nil {
 		return errors.Join(append(failed, fmt.Errorf("lead %d partitions: %w", len(logs), err))...)
 	}
 	for _, p := range opened {
-		p.log.Observe(p.observe)
-		p.advance()
+		if p.rep.Load() == nil {
+			p.log.Observe(p.observe)
+			p.advance()
+		}
 	}
+	if !e.add(opened) {
+		return errShut
+	}
+	return errors.Join(failed...)
+}
+
+// add puts partitions into service; false when the engine is closed.
+func (e *Engine) add(opened []*Partition) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.shut {
-		return errShut
+		return false
 	}
 	for _, p := range opened {
 		e.mu.byTP[p.tp] = p
 		e.mu.byID[p.id] = p
 	}
-	return errors.Join(failed...)
+	return true
+}
+
+// assign tells an open partition of its replicas. One in solo form that gets more goes into its
+// replicated form, with clients running.
+func (e *Engine) assign(p *Partition, s *Spec) error {
+	r := p.rep.Load()
+	if r == nil {
+		if s.solo() || p.log.Offline() != nil {
+			return nil
+		}
+		p.form.Lock() // appends wait, as the log must be synced to its end
+		defer p.form.Unlock()
+		if err := e.replicate(p, s); err != nil {
+			return fmt.Errorf("replicate %s: %w", p.tp, err)
+		}
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.assign(s)
+	return nil
+}
+
+// replicate makes the partition's group. The preferred leader asks to be elected at once.
+func (e *Engine) replicate(p *Partition, s *Spec) error {
+	r, err := e.newReplicated(p, s)
+	if err != nil {
+		return err
+	}
+	p.log.Observe(r.observe)
+	p.rep.Store(r)
+	if s.Replicas[0].ID == r.self {
+		r.do(func(g *group.Group) { _ = g.Campaign() })
+	}
+	return nil
 }
 
 var errShut = fmt.Errorf("engine is closed: %w", kerr.NotLeaderForPartition)
@@ -95,10 +190,14 @@ var errShut = fmt.Errorf("engine is closed: %w", kerr.NotLeaderForPartition)
 func (e *Engine) Get(topic string, partition int32) *Partition {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return e.mu.byTP[kafkaproto.TopicPartition{Topic: topic, Partition: partition}]
+	p := e.mu.byTP[kafkaproto.TopicPartition{Topic: topic, Partition: partition}]
+	if p == nil || !p.Leadership().Leading {
+		return nil
+	}
+	return p
 }
 
-// ByID finds a partition by its topic's id; nil when this broker does not lead it.
+// ByID finds a partition by its topic's id; nil when this broker has no replica of it.
 func (e *Engine) ByID(id kafkaproto.PartitionID) *Partition {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -136,11 +235,12 @@ func (e *Engine) Delete(id kafkaproto.PartitionID) error {
 	return nil
 }
 
-// Close fails every wait; the store is closed by who opened it.
+// Close ends the engine's goroutines and fails every wait; the store is closed by who opened it.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.mu.shut = true
 	e.mu.Unlock()
+	e.stopWorkers()
 	for _, p := range e.All() {
 		p.shut(kafkaproto.Faultf(kerr.NotLeaderForPartition, "the broker is shutting down"))
 	}

@@ -12,11 +12,14 @@ import (
 	"github.com/sluicelog/sluice/log/store"
 )
 
-// Partition is one partition led by this broker.
+// Partition is one partition of which this broker has a replica.
 type Partition struct {
 	id  kafkaproto.PartitionID
 	tp  kafkaproto.TopicPartition
 	log *store.Log
+
+	rep  atomic.Pointer[replicated] // nil in the solo form
+	form sync.RWMutex               // held by appends in the solo form, so that it can be left
 
 	hw   atomic.Int64
 	gone atomic.Pointer[error] // why it is out of service for good; set with mu held
@@ -43,8 +46,16 @@ func (p *Partition) ID() kafkaproto.PartitionID { return p.id }
 // TP is the partition's name.
 func (p *Partition) TP() kafkaproto.TopicPartition { return p.tp }
 
-// LeaderEpoch is the term in which this broker leads.
-func (p *Partition) LeaderEpoch() kafkaproto.LeaderEpoch { return p.log.Term() }
+// Leadership is who leads the partition.
+func (p *Partition) Leadership() Leadership {
+	if r := p.rep.Load(); r != nil {
+		return *r.lead.Load()
+	}
+	return Leadership{Epoch: p.log.Term(), Leading: true, Ready: true}
+}
+
+// LeaderEpoch is the term in which this broker leads, or follows.
+func (p *Partition) LeaderEpoch() kafkaproto.LeaderEpoch { return p.Leadership().Epoch }
 
 // HighWatermark is the first offset that readers may not see yet.
 func (p *Partition) HighWatermark() kafkaproto.Offset { return kafkaproto.Offset(p.hw.Load()) }
@@ -67,6 +78,9 @@ func (p *Partition) Log() *store.Log { return p.log }
 // SetConfig applies a changed topic configuration.
 func (p *Partition) SetConfig(c store.Config) {
 	p.log.SetConfig(c)
+	if p.rep.Load() != nil {
+		return
+	}
 	p.advance() // strict to relaxed makes written records visible at once
 }
 
@@ -102,17 +116,31 @@ func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error)
 	if err := p.Offline(); err != nil {
 		return AppendResult{}, err
 	}
-	a, err := p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
+	a, err := p.append(b, store.AppendOptions{NowMs: o.NowMs})
 	if err != nil {
 		return AppendResult{}, errOffline(p.tp, err)
-	}
-	if !a.Duplicate {
-		p.advance() // relaxed: what is written is visible
 	}
 	return AppendResult{
 		BaseOffset: a.BaseOffset, End: a.End, AppendTime: a.AppendTime,
 		LogStart: p.log.StartOffset(), Duplicate: a.Duplicate,
 	}, nil
+}
+
+func (p *Partition) append(b batch.Batch, o store.AppendOptions) (store.Appended, error) {
+	if r := p.rep.Load(); r != nil {
+		return r.append(b, o)
+	}
+	p.form.RLock()
+	if r := p.rep.Load(); r != nil {
+		p.form.RUnlock()
+		return r.append(b, o)
+	}
+	a, err := p.log.Append(b, o)
+	p.form.RUnlock()
+	if err == nil && !a.Duplicate {
+		p.advance() // relaxed: what is written is visible
+	}
+	return a, err
 }
 
 // WhenCommitted calls fn once the high watermark has reached end (E3), at once when it has.
@@ -215,6 +243,9 @@ func (p *Partition) shut(err error) {
 	p.mu.Lock()
 	p.gone.CompareAndSwap(nil, &err)
 	p.mu.Unlock()
+	if r := p.rep.Load(); r != nil {
+		r.end(err)
+	}
 	p.fail(err)
 }
 
@@ -232,7 +263,13 @@ func (p *Partition) DeleteRecords(off kafkaproto.Offset) (kafkaproto.Offset, err
 		return -1, kafkaproto.Faultf(kerr.OffsetOutOfRange,
 			"cannot delete records of %s up to offset %d: its high watermark is %d", p.tp, off, hw)
 	}
-	if err := p.log.DeleteRecords(off); err != nil {
+	var err error
+	if r := p.rep.Load(); r != nil {
+		err = r.deleteRecords(off)
+	} else {
+		err = p.log.DeleteRecords(off)
+	}
+	if err != nil {
 		return -1, errOffline(p.tp, err)
 	}
 	return p.log.StartOffset(), nil

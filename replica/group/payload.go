@@ -52,7 +52,7 @@ func (p *filePayload) Load() (parts [][]byte, release func(), err error) {
 	buf := make([]byte, 0, p.size)
 	for i := 0; i < len(p.batches); {
 		last := p.batches[len(p.batches)-1]
-		r, err := p.log.Read(p.batches[i].Base, int(p.size)-len(buf), last.Next(), true)
+		r, err := p.log.ReadEntries(p.batches[i].Base, int(p.size)-len(buf), last.Next())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluicelog/sluice/replica/group"
+)
+
+// reconcile is the leader's way from the configuration in force to the target (replication.md §4):
+//
+//	add what is missing, as learners
+//	      | caught up
+//	one joint change: learners become voters, who is not in the target goes
+//	      | applied
+//	OnPlaced
+//
+// A leader that is to go itself stays in that change, hands over to one of the target, and is removed
+// by it. One change at a time; each call proposes at most one.
+func (r *replicated) reconcile() {
+	conf := r.g.Conf()
+	if len(conf.VotersOutgoing) > 0 || len(r.target) == 0 {
+		return // a joint change is on its way
+	}
+	want := func(id uint64) bool {
+		return slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id })
+	}
+	var promote []uint64
+	for _, m := range r.target {
+		switch {
+		case slices.Contains(conf.Voters, m.ID):
+		case slices.Contains(conf.Learners, m.ID):
+			promote = append(promote, m.ID)
+		default:
+			r.change(pb.ConfChangeSingle{Type: pb.ConfChangeAddLearnerNode, NodeID: m.ID})
+			return
+		}
+	}
+	if !r.caughtUp(promote) {
+		return
+	}
+	var changes []pb.ConfChangeSingle
+	for _, id := range promote {
+		changes = append(changes, pb.ConfChangeSingle{Type: pb.ConfChangeAddNode, NodeID: id})
+	}
+	for _, id := range slices.Concat(conf.Voters, conf.Learners) {
+		if !want(id) && id != r.self {
+			changes = append(changes, pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode, NodeID: id})
+		}
+	}
+	switch {
+	case len(changes) > 0:
+		r.change(changes...)
+	case !want(r.self):
+		r.g.TransferLeader(r.successor())
+	case !r.reported:
+		r.reported = true
+		if r.e.onPlaced != nil {
+			r.e.onPlaced(r.p, slices.Clone(r.target))
+		}
+	}
+}
+
+func (r *replicated) change(changes ...pb.ConfChangeSingle) {
+	cc := pb.ConfChangeV2{Changes: changes}
+	if len(changes) > 1 {
+		cc.Transition = pb.ConfChangeTransitionJointImplicit
+	}
+	if err := r.g.ProposeConf(cc); err != nil {
+		r.e.log.Debug("configuration not changed", "partition", r.p.tp.String(), "error", err)
+	}
+}
+
+// behindBound is how many entries a learner may lack when it becomes a voter: it gets them in the time
+// that the change itself takes.
+const behindBound = 64
+
+// caughtUp tells whether all of ids have nearly everything.
+func (r *replicated) caughtUp(ids []uint64) bool {
+	n := 0
+	r.g.Progress(func(id uint64, p group.Progress) {
+		if slices.Contains(ids, id) && p.Replicating && p.Match+behindBound >= p.LastIndexHere {
+			n++
+		}
+	})
+	return n == len(ids)
+}
+
+// successor is the voter of the target that has most.
+func (r *replicated) successor() uint64 {
+	best, most := uint64(0), uint64(0)
+	r.g.Progress(func(id uint64, p group.Progress) {
+		inTarget := slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id })
+		if id != r.self && inTarget && !p.Learner && p.Active && p.Match >= most {
+			best, most = id, p.Match
+		}
+	})
+	return best
+}
