@@ -387,7 +387,8 @@ func TestReplicatedDeleteRecords(t *testing.T) {
 		synctest.Wait()
 		for n := kafkaproto.NodeID(1); n <= 3; n++ {
 			if at := f.at(n).LogStart(); at != 4 {
-				p := f.at(n); t.Errorf("broker %d: log start %d; %+v end %d hw %d loghw %d", n, at, p.Leadership(), p.LogEnd(), p.HighWatermark(), p.log.HighWatermark())
+				p := f.at(n)
+				t.Errorf("broker %d: log start %d; %+v end %d hw %d loghw %d", n, at, p.Leadership(), p.LogEnd(), p.HighWatermark(), p.log.HighWatermark())
 			}
 		}
 		f.isolate(p.rep.Load().e.self, true)
