@@ -40,6 +40,7 @@ func newSaramaAt(address string, version sarama.KafkaVersion) (Client, error) {
 func (s *saramaClient) config() *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = s.version
+	c.Metadata.Retry.Max = 40 // as it comes it gives a batch up when its only broker is away for 0.75 s
 	c.Consumer.Return.Errors = true
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	c.Consumer.Group.Heartbeat.Interval = 200 * time.Millisecond
