@@ -22,6 +22,7 @@
 //
 // Time in which this broker itself stood still proves nothing about others. A round that is more than
 // 500 ms late declares nobody dead and is taken out of all silences, and out of the age of the own disk.
+// A broker that is late each time judges from the second such round on by the little time that is left.
 //
 // # The leader table
 //
@@ -44,7 +45,7 @@
 //	    leaderships are not live, whatever arrives late; their terms stay known.
 //	V4  A leader's death removes no entry: it is leaderless but known, and live again if the same
 //	    incarnation is heard again before anyone took over.
-//	V5  Silence is judged only in rounds that were in time. A refusal or the peer's own word is judged
+//	V5  Silence is judged over time in which this broker ran. A refusal or the peer's own word is judged
 //	    at once.
 //	V6  Clients are admitted once each member has either sent a whole digest or was found down
 //	    (ruling 24), and this is never taken back.

@@ -41,6 +41,7 @@ type Machine struct {
 	admitted  bool
 	quorum    bool
 	nextBeat  time.Time
+	late      bool // the last round was
 	diskEnded time.Time
 	stalled   bool
 	exited    bool
@@ -197,9 +198,12 @@ func (m *Machine) Counters() Counters { return m.counters }
 
 // round is one beat of the clock.
 func (m *Machine) round(now time.Time) {
-	if late := now.Sub(m.nextBeat); late > m.cfg.LateAfter {
+	late, before := now.Sub(m.nextBeat), m.late
+	m.late = late > m.cfg.LateAfter
+	if m.late {
 		m.excuse(now, late)
-	} else {
+	}
+	if !m.late || before { // who is always late must find the dead at last: by the time left in each round
 		m.judgeSilence(now)
 	}
 	m.judgeDisk(now)
