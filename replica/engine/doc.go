@@ -30,6 +30,6 @@
 // Goroutines: the workers that run groups and the ticker, when there is a transport; Close waits for
 // them. All else runs on the callers' goroutines and on the store's committer.
 //
-// State of the work: files for replicas that have fallen behind the window, quiescence, the way back to
+// State of the work: files for replicas that have fallen behind the window, the way back to
 // the solo form and min.insync.replicas above a majority are not here yet.
 package engine

@@ -53,6 +53,7 @@ type Engine struct {
 	onLeadership func(*Partition, Leadership)
 	onPlaced     func(*Partition, []Replica)
 	sched        schedule
+	quiet        quiet
 
 	mu struct {
 		sync.RWMutex
@@ -178,6 +179,7 @@ func (e *Engine) replicate(p *Partition, s *Spec) error {
 	}
 	p.log.Observe(r.observe)
 	p.rep.Store(r)
+	e.activate(r)
 	if s.Replicas[0].ID == r.self {
 		r.do(func(g *group.Group) { _ = g.Campaign() })
 	}

@@ -261,8 +261,14 @@ func (r *replicated) stepAll(after *after) {
 	if s.synced > 0 {
 		r.g.Observe(store.Event{Kind: store.Synced, Ticket: s.synced})
 	}
-	for i := range s.msgs {
+	if len(s.proposals)+len(s.calls) > 0 || slices.ContainsFunc(s.msgs, isNews) {
+		if r.idle >= quietAfter {
+			r.e.activate(r)
+		}
 		r.idle = 0
+	}
+	for i := range s.msgs {
+		r.hearVote(&s.msgs[i])
 		if err := r.g.Step(&s.msgs[i]); err != nil {
 			r.e.log.Warn("message refused", "partition", r.p.tp.String(), "replica", s.msgs[i].Raft.From, "error", err)
 		}
@@ -274,7 +280,6 @@ func (r *replicated) stepAll(after *after) {
 		r.ticked()
 	}
 	for _, w := range s.proposals {
-		r.idle = 0
 		w.a, w.err = r.g.Propose(w.b, w.o)
 	}
 	out := r.g.Flush()
@@ -282,6 +287,11 @@ func (r *replicated) stepAll(after *after) {
 		w.done = true
 	}
 	r.publish(&out, after)
+}
+
+// isNews tells whether a message says more than that its sender lives.
+func isNews(m transport.Message) bool {
+	return m.Raft.Type != pb.MsgHeartbeat && m.Raft.Type != pb.MsgHeartbeatResp
 }
 
 // rescue turns raft's panic over a log that cannot be read into a partition that is offline. Any other
@@ -355,6 +365,9 @@ func (r *replicated) ticked() {
 	if r.g.Role().Ready {
 		r.reconcile()
 	}
+	if r.mayRest() {
+		r.e.rest(r)
+	}
 }
 
 // truncated fails the waits for what was cut off: it is in no log any more, or never will be here.
@@ -390,6 +403,7 @@ func (r *replicated) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dead = err
+	r.e.rest(r)
 	r.lead.Store(&Leadership{Leader: noNode, Epoch: r.lead.Load().Epoch})
 }
 

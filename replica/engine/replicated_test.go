@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,9 +40,11 @@ type testBroker struct {
 	store  *store.Store
 	engine *Engine
 	placed [][]Replica
+	sent   atomic.Int64
 }
 
 func (b *testBroker) Send(to kafkaproto.NodeID, m transport.Message) {
+	b.sent.Add(1)
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
 	line := b.f.lines[[2]kafkaproto.NodeID{b.node, to}]
@@ -368,6 +371,55 @@ func wantPlaced(t *testing.T, f *fabric, node kafkaproto.NodeID, want []Replica)
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("broker %d was not told that the partition is on %v", node, want)
+}
+
+// TestQuiet: a group in which nothing happens costs nothing; a write wakes it, and so does the death of
+// its leader's broker, without any tick having told of it.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		for _, b := range f.brokers {
+			for _, other := range f.brokers {
+				b.engine.BrokerUp(other.node)
+			}
+		}
+		f.open(Spec{Replicas: on(1, 2, 3)})
+		mustCommit(t, f.leader(), "one")
+		time.Sleep(10 * time.Second)
+		for _, b := range f.brokers {
+			if n := b.engine.Active(); n != 0 {
+				t.Errorf("broker %d has %d active groups", b.node, n)
+			}
+			b.sent.Store(0)
+		}
+		time.Sleep(time.Hour)
+		for _, b := range f.brokers {
+			if n := b.sent.Load(); n != 0 {
+				t.Errorf("broker %d sent %d messages in a quiet hour", b.node, n)
+			}
+		}
+		mustCommit(t, f.at(1), "two")
+		f.same(1, 2, 3)
+		time.Sleep(10 * time.Second)
+		f.isolate(1, true)
+		for _, n := range []kafkaproto.NodeID{2, 3} {
+			f.brokers[n-1].engine.BrokerDown(1)
+			f.brokers[0].engine.BrokerDown(n)
+		}
+		began := time.Now()
+		f.brokers[1].engine.Campaign(partitionID(1))
+		synctest.Wait()
+		q := f.leader(1)
+		if took := time.Since(began); took > 150*time.Millisecond || q != f.at(2) {
+			t.Errorf("failover took %s", took)
+		}
+		mustCommit(t, q, "three")
+		time.Sleep(5 * time.Second)
+		if f.at(1).Leadership().Leading {
+			t.Error("who led alone believed that no more than an election timeout")
+		}
+	})
 }
 
 // TestReplicatedDeleteRecords: the log start moves on all replicas.

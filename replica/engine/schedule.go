@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +22,7 @@ type schedule struct {
 	wake    sync.Cond
 	queue   []*replicated
 	stopped bool
+	manual  bool
 	workers sync.WaitGroup
 	ticker  clock.Timer
 }
@@ -26,7 +30,7 @@ type schedule struct {
 // startWorkers starts the goroutines that run groups, and the ticks; with manual neither: Run and Tick
 // are the caller's then.
 func (e *Engine) startWorkers(manual bool) {
-	e.sched.wake.L = &e.sched.mu
+	e.sched.wake.L, e.sched.manual = &e.sched.mu, manual
 	if manual {
 		return
 	}
@@ -47,12 +51,21 @@ func (e *Engine) ticked() {
 	}
 }
 
-// Tick lets one tick pass in every group.
+// Tick lets one tick pass in every group that is not quiet.
 func (e *Engine) Tick() {
-	for _, p := range e.All() {
-		if r := p.rep.Load(); r != nil {
-			r.tick()
-		}
+	e.quiet.mu.Lock()
+	active := make([]*replicated, 0, len(e.quiet.active))
+	for r := range e.quiet.active {
+		active = append(active, r)
+	}
+	e.quiet.mu.Unlock()
+	if e.sched.manual { // a simulation repeats itself, and maps have no order
+		slices.SortFunc(active, func(a, b *replicated) int {
+			return cmp.Or(strings.Compare(a.p.tp.Topic, b.p.tp.Topic), cmp.Compare(a.p.tp.Partition, b.p.tp.Partition))
+		})
+	}
+	for _, r := range active {
+		r.tick()
 	}
 }
 

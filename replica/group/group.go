@@ -315,17 +315,19 @@ type Progress struct {
 	Active        bool   // it was heard of within the last election timeout
 	Learner       bool
 	Snapshotting  bool
-	Replicating   bool // entries flow without waiting for answers
+	Replicating   bool   // entries flow without waiting for answers
+	Commit        uint64 // the commit index here, which heartbeats have told it
 	LastIndexHere uint64
 }
 
 // Progress visits what a leader knows of each replica, itself included.
 func (g *Group) Progress(visit func(id uint64, p Progress)) {
 	last, _ := g.log.RaftStorage().LastIndex()
+	commit := g.rn.BasicStatus().Commit
 	g.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr raftProgress) {
 		visit(id, Progress{
 			Match: pr.Match, Active: pr.RecentActive || id == g.self, Learner: typ == raft.ProgressTypeLearner,
-			Snapshotting: isSnapshotting(pr), Replicating: isReplicating(pr), LastIndexHere: last,
+			Snapshotting: isSnapshotting(pr), Replicating: isReplicating(pr), Commit: commit, LastIndexHere: last,
 		})
 	})
 }

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"sync"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/replica/group"
+	"github.com/sluicelog/sluice/replica/transport"
+)
+
+// quietAfter is how many ticks nothing happens in a group before it may go quiet.
+const quietAfter = 10
+
+// quiet is which groups get ticks, and which brokers are known to live. A group in which nothing
+// happens gets neither ticks nor heartbeats: the liveness of whole brokers stands in for them
+// (replication.md §3.5).
+//
+//	active ── idle, all replicas have all, their brokers live ──► quiet
+//	   ▲                                                            │
+//	   └── proposal, message, a broker dies, comes back, restarts ──┘
+type quiet struct {
+	mu     sync.Mutex
+	active map[*replicated]struct{}
+	up     map[kafkaproto.NodeID]bool
+}
+
+// activate gives the group ticks again.
+func (e *Engine) activate(r *replicated) {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	if e.quiet.active == nil {
+		e.quiet.active = make(map[*replicated]struct{})
+	}
+	e.quiet.active[r] = struct{}{}
+}
+
+// rest takes the group's ticks away.
+func (e *Engine) rest(r *replicated) {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	delete(e.quiet.active, r)
+}
+
+// Active is how many groups get ticks.
+func (e *Engine) Active() int {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	return len(e.quiet.active)
+}
+
+// lives tells whether the broker is known to live.
+func (e *Engine) lives(n kafkaproto.NodeID) bool {
+	if n == e.self {
+		return true
+	}
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	return e.quiet.up[n]
+}
+
+// isDead tells whether the broker is known to be dead, which is more than not known to live.
+func (e *Engine) isDead(n kafkaproto.NodeID) bool {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	up, known := e.quiet.up[n]
+	return known && !up
+}
+
+// BrokerUp tells that a broker lives. Groups that this broker leads and that have a replica there get
+// ticks: that replica may lag.
+func (e *Engine) BrokerUp(n kafkaproto.NodeID) {
+	e.setUp(n, true)
+	e.stir(n)
+}
+
+func (e *Engine) setUp(n kafkaproto.NodeID, up bool) {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	if e.quiet.up == nil {
+		e.quiet.up = make(map[kafkaproto.NodeID]bool)
+	}
+	e.quiet.up[n] = up
+}
+
+// BrokerDown tells that a broker is dead, or cannot be reached. Groups with a replica there get ticks: a
+// leader so that it finds out whether it still has a majority, a follower of a leader there so that it
+// stands for election if nobody else does.
+func (e *Engine) BrokerDown(n kafkaproto.NodeID) {
+	e.setUp(n, false)
+	e.stir(n)
+}
+
+func (e *Engine) stir(n kafkaproto.NodeID) {
+	for _, p := range e.All() {
+		if r := p.rep.Load(); r != nil && r.involves(n) {
+			r.do(func(*group.Group) { r.idle = 0 })
+		}
+	}
+}
+
+// involves tells whether the news of a broker's life or death concern the group: it is led here, or
+// there.
+func (r *replicated) involves(n kafkaproto.NodeID) bool {
+	lead := r.lead.Load()
+	if lead.Leader == n || lead.Leader == noNode {
+		return true
+	}
+	if !lead.Leading {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, node := range r.nodes {
+		if node == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Campaign has this broker's replica stand for election now: its leader's broker is dead. Without the
+// leader being forgotten first the others would still hold to its lease.
+func (e *Engine) Campaign(id kafkaproto.PartitionID) {
+	p := e.ByID(id)
+	if p == nil {
+		return
+	}
+	r := p.rep.Load()
+	if r == nil {
+		return
+	}
+	r.do(func(g *group.Group) {
+		if lead := r.lead.Load(); !lead.Leading && (lead.Leader == noNode || e.isDead(lead.Leader)) {
+			_ = g.ForgetLeader()
+			_ = g.Campaign() // refused when this replica is no voter
+		}
+	})
+}
+
+// mayRest tells whether the group needs no ticks. The caller holds mu.
+func (r *replicated) mayRest() bool {
+	if r.idle < quietAfter || r.g.Blocked() != nil || r.g.HasWork() {
+		return false
+	}
+	role := r.g.Role()
+	if !role.Leading {
+		node, ok := r.nodes[role.Leader]
+		return ok && r.e.lives(node)
+	}
+	if !role.Ready || !r.reported {
+		return false
+	}
+	all := true
+	r.g.Progress(func(id uint64, p group.Progress) {
+		if node := r.nodes[id]; !p.Replicating && id != r.self || p.Match != p.LastIndexHere ||
+			p.Commit != p.LastIndexHere || !r.e.lives(node) {
+			all = false
+		}
+	})
+	return all
+}
+
+// hearVote ends the lease of a leader whose broker is dead before a vote is asked for: a group without
+// ticks would refuse every candidate for good.
+func (r *replicated) hearVote(m *transport.Message) {
+	if m.Raft.Type != pb.MsgPreVote && m.Raft.Type != pb.MsgVote {
+		return
+	}
+	if lead := r.lead.Load(); !lead.Leading && lead.Leader != noNode && r.e.isDead(lead.Leader) {
+		_ = r.g.ForgetLeader()
+	}
+}
