@@ -170,7 +170,7 @@ func (c *cleaner) failed(l *Log, err error) bool {
 // max.compaction.lag.ms).
 func (c *cleaner) look(l *Log) (job, bool) {
 	cfg := l.config.Load()
-	if !cfg.Compact || l.Offline() != nil || l.clean.failed {
+	if !cfg.Compact || l.Offline() != nil || l.clean.failed || l.pins.Load() > 0 {
 		return job{}, false
 	}
 	now := c.s.nowMs()
@@ -255,7 +255,7 @@ func (l *Log) prepareSwaps() error {
 	if err := l.syncSidecar(sc); err != nil {
 		return err
 	}
-	return segment.WriteEpochs(l.store.fs, l.dir, l.keptEpochs())
+	return l.syncEpochs()
 }
 
 // pacer spreads reads and writes over time.

@@ -19,7 +19,7 @@ type EntryKind uint8
 // offset nor a byte in a segment.
 const (
 	EntryData     EntryKind = iota + 1 // one record batch
-	EntryNoop                          // the first entry of a term
+	EntryNoop                          // empty: the first entry of a term; a later one stands for nothing
 	EntryConf                          // raft's EntryConfChange
 	EntryConfV2                        // raft's EntryConfChangeV2
 	EntryLogStart                      // the log start moves up once it is committed

@@ -46,8 +46,13 @@ func (s *RaftStorage) InitialState() (pb.HardState, pb.ConfState, error) {
 }
 
 func (s *RaftStorage) commit(g *journal.GroupState) uint64 {
-	return clampCommit(g, max(g.HardState.Commit, s.l.raft.commit.Load()), s.l.raft.last.Load())
+	return clampCommit(g, max(provenCommit(g), s.l.raft.commit.Load()), s.l.raft.last.Load())
 }
+
+// provenCommit is how far the journal proves that entries are committed: a configuration is in force only
+// behind the commit of its entry. The commit index itself may lag, and a voter that the configuration
+// adds may need a snapshot, which the log gives only of committed entries, to commit anything more.
+func provenCommit(g *journal.GroupState) uint64 { return max(g.HardState.Commit, g.Conf.Index) }
 
 func clampCommit(g *journal.GroupState, commit, last uint64) uint64 {
 	return min(max(commit, g.FirstIndex()-1), last)

@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"path"
 	"slices"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -13,6 +15,8 @@ import (
 	"github.com/sluicelog/sluice/log/segment"
 	"github.com/sluicelog/sluice/log/vfs"
 )
+
+const maxEpochFile = 64 << 20
 
 // finish puts the recovered log in place, and notes what the journal must be told.
 func (r *logRecovery) finish() error {
@@ -147,14 +151,17 @@ func (r *logRecovery) epochs(after *journal.GroupState,
 	if r.o.lost {
 		bound = r.end
 	}
-	if bound > start {
+	if bound >= start && bound > 0 {
 		var err error
-		if out, err = r.oldEpochs(start, bound); err != nil {
+		if out, err = r.oldEpochs(start, bound, after.Window.Term); err != nil {
 			return nil, err
 		}
 	}
 	if r.o.lost {
 		return out, nil
+	}
+	if n, e := len(out), kafkaproto.LeaderEpoch(after.Window.Term); e > 0 && (n == 0 || out[n-1].Epoch < e) {
+		out = append(out, segment.EpochStart{Epoch: e, Start: bound}) // in force there, and without a batch before
 	}
 	for _, s := range after.Sides {
 		if s.Kind != journal.SideNoop {
@@ -169,15 +176,33 @@ func (r *logRecovery) epochs(after *journal.GroupState,
 	return out, nil
 }
 
-// oldEpochs gives the epochs of [start, bound), of which the journal knows nothing any more.
-func (r *logRecovery) oldEpochs(start, bound kafkaproto.Offset) ([]segment.EpochStart, error) {
-	epochs, err := segment.ReadEpochs(r.l.store.fs, r.l.dir)
-	if err != nil || r.o.lost || len(epochs) == 0 || epochs[0].Start > start {
+// oldEpochs gives the epochs of [start, bound), of which the journal knows nothing any more, and those up
+// to term that begin at bound and have no batch.
+func (r *logRecovery) oldEpochs(start, bound kafkaproto.Offset, term uint64) ([]segment.EpochStart, error) {
+	b, err := vfs.ReadFile(r.l.store.fs, path.Join(r.l.dir, windowEpochs), maxEpochFile)
+	if errors.Is(err, fs.ErrNotExist) { // of an imported log, or one that lost it
+		b, err = vfs.ReadFile(r.l.store.fs, path.Join(r.l.dir, segment.EpochFile), maxEpochFile)
+	}
+	var epochs []segment.EpochStart
+	if err == nil {
+		epochs, err = segment.ParseEpochs(b)
+	}
+	if err != nil || r.o.lost || len(epochs) == 0 {
 		epochs, _, err = scanEpochs(r.segs, start, bound)
 		return epochs, err
 	}
+	if epochs[0].Start > start { // it was written when the log start was higher, which is not known to be committed
+		before, _, err := scanEpochs(r.segs, start, min(epochs[0].Start, bound))
+		if err != nil {
+			return nil, err
+		}
+		for len(before) > 0 && before[len(before)-1].Epoch >= epochs[0].Epoch {
+			before = before[:len(before)-1]
+		}
+		epochs = append(before, epochs...)
+	}
 	n := 0
-	for n < len(epochs) && epochs[n].Start < bound {
+	for n < len(epochs) && (epochs[n].Start < bound || epochs[n].Start == bound && uint64(epochs[n].Epoch) <= term) {
 		n++
 	}
 	return epochs[:n:n], nil
@@ -387,25 +412,36 @@ func (l *Log) rebuildAborted(segs ...*segment.Segment) error {
 	defer l.prod.Unlock()
 	l.store.log.Warn("lists of aborted transactions are damaged; making them again from the log",
 		"partition", l.tp.String(), "segments", len(segs))
-	hw := l.HighWatermark()
-	state := producer.New(producer.Options{MaxProducers: math.MaxInt32})
-	if err := replayProducers(*l.segs.Load(), state, l.StartOffset(), hw,
-		l.store.nowMs()); err != nil {
+	done, err := completedTxns(*l.segs.Load(), l.StartOffset(), l.HighWatermark(), l.store.nowMs())
+	if err != nil {
 		return err
 	}
-	done := state.Commit(hw)
 	for _, seg := range segs {
-		var list []segment.AbortedTxn
-		for _, c := range done {
-			if c.Aborted && c.LastOffset >= seg.BaseOffset() && c.LastOffset < seg.NextOffset() {
-				list = append(list, abortedEntry(c))
-			}
-		}
-		if err := l.setAborted(seg, list); err != nil {
+		if err := l.setAborted(seg, abortedOf(seg, done)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// completedTxns are the transactions that end in [start, hw), as the batches tell.
+func completedTxns(segs []*segment.Segment, start, hw kafkaproto.Offset, nowMs int64) ([]producer.Completed,
+	error) {
+	state := producer.New(producer.Options{MaxProducers: math.MaxInt32})
+	if err := replayProducers(segs, state, start, hw, nowMs); err != nil {
+		return nil, err
+	}
+	return state.Commit(hw), nil
+}
+
+// abortedOf is the list of a segment: those with their marker in it.
+func abortedOf(seg *segment.Segment, done []producer.Completed) (list []segment.AbortedTxn) {
+	for _, c := range done {
+		if c.Aborted && c.LastOffset >= seg.BaseOffset() && c.LastOffset < seg.NextOffset() {
+			list = append(list, abortedEntry(c))
+		}
+	}
+	return list
 }
 
 // abortedIn gives the list of a segment, made again when it is damaged.

@@ -120,6 +120,9 @@ func (r *logRecovery) list() error {
 			r.changed = true
 		}
 	}
+	if err := removeStagedOthers(fsys, r.l.dir, files.Other); err != nil {
+		return err
+	}
 	for _, name := range files.Orphans {
 		if err := fsys.Remove(path.Join(r.l.dir, name)); err != nil {
 			return err

@@ -15,7 +15,7 @@ func (r *logRecovery) mayStaySealed(seg *segment.Segment) bool {
 		return true
 	}
 	last := seg.LastIndex()
-	return seg.Ready() && last > 0 && last <= r.g.HardState.Commit
+	return seg.Ready() && last > 0 && last <= provenCommit(r.g)
 }
 
 // commitIndex is the index of the last entry known to be committed: the last one in the solo form,
@@ -24,7 +24,7 @@ func (r *logRecovery) commitIndex(after *journal.GroupState) uint64 {
 	if !replicated(after.Conf.State) {
 		return r.index
 	}
-	return clampCommit(after, after.HardState.Commit, r.index)
+	return clampCommit(after, provenCommit(after), r.index)
 }
 
 // setCommitted sets the high watermark behind the entry at index.

@@ -47,24 +47,45 @@ type raftState struct {
 
 // StartReplica puts the log into its replicated form: entries come from raft from now on. conf is
 // the group's configuration before the log's first entry; a log that has a configuration keeps its
-// own. A log that was written in its solo form goes on: everything in it is committed.
+// own. A log that was written in its solo form goes on: everything in it is committed. Appends that run
+// beside it are written and committed, or get ErrReplicated.
 func (l *Log) StartReplica(conf pb.ConfState) error {
 	if err := l.store.syncNewDirs([]*Log{l}); err != nil {
 		return err
 	}
-	if err := l.Flush(); err != nil {
+	if err := l.Flush(); err != nil { // most of it, without the lock
 		return err
 	}
+	l.dirMu.Lock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	moved, err := l.startReplicaLocked(conf)
+	end := l.SyncedOffset()
+	l.mu.Unlock()
+	l.dirMu.Unlock()
+	if moved {
+		l.tell(Event{Kind: Synced, Offset: end})
+	}
+	if err != nil {
+		return l.readFailed(fmt.Errorf("start replica of %s: %w", l.tp, err))
+	}
+	return nil
+}
+
+// startReplicaLocked is StartReplica behind the flush; moved: it has synced what came in between. The
+// caller holds dirMu and mu.
+func (l *Log) startReplicaLocked(conf pb.ConfState) (moved bool, err error) {
 	m := &l.mu
 	switch {
 	case m.shut != nil:
-		return m.shut
+		return false, m.shut
 	case l.raft.on.Load():
-		return nil
-	case l.EndOffset() != l.SyncedOffset():
-		return fmt.Errorf("start replica of %s: it is written to", l.tp)
+		return false, nil
+	}
+	if l.EndOffset() != l.SyncedOffset() {
+		if err := l.syncLocked(); err != nil {
+			return false, err
+		}
+		moved = true
 	}
 	g, ok := l.store.journal.Group(l.id)
 	if !ok {
@@ -72,7 +93,7 @@ func (l *Log) StartReplica(conf pb.ConfState) error {
 	}
 	if !replicated(g.Conf.State) {
 		if !replicated(confFromRaft(conf)) {
-			return fmt.Errorf("start replica of %s: no configuration is known", l.tp)
+			return moved, errors.New("no configuration is known")
 		}
 		err := l.store.journalCommit([]journal.Record{
 			{Group: l.id, Body: journal.HardState{Term: max(g.HardState.Term, g.LastTerm()),
@@ -80,18 +101,92 @@ func (l *Log) StartReplica(conf pb.ConfState) error {
 			{Group: l.id, Body: journal.Conf{Index: m.lastIndex, State: confFromRaft(conf)}},
 		})
 		if err != nil {
-			return fmt.Errorf("start replica of %s: %w", l.tp, err)
+			return moved, err
 		}
 		l.Commit(l.EndOffset())
 	}
 	l.refreshView()
 	g = l.raft.view.Load()
 	l.raft.last.Store(m.lastIndex)
-	l.raft.commit.Store(clampCommit(g, g.HardState.Commit, m.lastIndex))
-	l.raft.pos, l.raft.reserved = l.store.journal.SyncedPos(), l.EndOffset()
+	commit, err := l.committedIndex(g, clampCommit(g, provenCommit(g), m.lastIndex))
+	if err != nil {
+		return moved, err
+	}
+	l.raft.commit.Store(commit)
+	l.raft.pos, l.raft.reserved, l.raft.reservedTerm = l.store.journal.SyncedPos(), l.EndOffset(), 0
 	m.started = true
 	l.raft.on.Store(true)
+	return moved, nil
+}
+
+// syncLocked syncs all that was written, while the writer waits. The caller holds dirMu and mu.
+func (l *Log) syncLocked() error {
+	m := &l.mu
+	var errs []error
+	for _, seg := range append(m.unsynced[:len(m.unsynced):len(m.unsynced)], m.active) {
+		errs = append(errs, unlessGone(seg.Sync()))
+	}
+	if err := errors.Join(append(errs, l.store.fs.SyncDir(l.dir))...); err != nil {
+		return l.store.fail(fmt.Errorf("sync %s: %w", l.tp, err))
+	}
+	m.unsynced, m.dirDirty, m.mark = nil, false, l.markLocked()
+	l.synced.Store(l.end.Load())
 	return nil
+}
+
+// StopReplica puts the log back into its solo form, when this replica is the only one left: everything is
+// committed, and the configuration has one voter and nobody else. Its RawNode must be gone before.
+// StartSolo begins the next term; until then nothing can be appended.
+func (l *Log) StopReplica() error {
+	if err := l.Flush(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.shut != nil {
+		return l.mu.shut
+	}
+	if !l.raft.on.Load() {
+		return nil
+	}
+	c := l.raft.view.Load().Conf.State
+	switch commit := l.raft.commit.Load(); {
+	case len(c.Voters) != 1 || len(c.VotersOutgoing)+len(c.Learners)+len(c.LearnersNext) > 0:
+		return fmt.Errorf("stop replica of %s: its configuration is %+v", l.tp, c)
+	case commit != l.mu.lastIndex || l.EndOffset() != l.SyncedOffset():
+		return fmt.Errorf("stop replica of %s: entries up to %d are written, %d committed", l.tp,
+			l.mu.lastIndex, commit)
+	}
+	l.unreserveLocked(l.EndOffset())
+	err := l.store.journalCommit([]journal.Record{{Group: l.id, Body: journal.Conf{Index: l.mu.lastIndex}}})
+	if err != nil {
+		return fmt.Errorf("stop replica of %s: %w", l.tp, err)
+	}
+	l.refreshView()
+	l.raft.on.Store(false)
+	l.raft.ring.clear()
+	l.mu.started = false
+	return nil
+}
+
+// committedIndex raises a commit index to the high watermark: a sidecar may have known of more. The
+// caller holds mu.
+func (l *Log) committedIndex(g *journal.GroupState, commit uint64) (uint64, error) {
+	hw, last := l.HighWatermark(), l.mu.lastIndex
+	if off, err := l.endOfPrefix(g, commit, last); err != nil || off >= hw {
+		return commit, err
+	}
+	err := l.scanEntries(g, commit+1, last+1, func(index uint64, s slot) bool {
+		if s.size == 0 {
+			return true
+		}
+		if s.base+kafkaproto.Offset(s.span) > hw {
+			return false
+		}
+		commit = index
+		return true
+	})
+	return commit, err
 }
 
 // refreshView takes over what the journal knows of the log.

@@ -137,6 +137,11 @@ func (l *Log) checkEntries(ents []Entry) ([]journal.Record, error) {
 	for i := range ents {
 		e := &ents[i]
 		index++
+		if e.Kind == EntryNoop && e.Term == term && term > 0 {
+			// raft puts an empty entry in the place of a configuration change that it refuses. It begins no
+			// term: it stands in the journal as a log start that moves nothing.
+			e.Kind, e.Data = EntryLogStart, journal.LogStartData(0)
+		}
 		switch {
 		case e.Index != index:
 			return nil, fmt.Errorf("entry %d stands where %d is expected", e.Index, index)

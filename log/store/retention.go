@@ -34,6 +34,9 @@ func (l *Log) retain(nowMs int64) error {
 	l.prod.state.Expire(nowMs)
 	l.prod.Unlock()
 	n := l.deletable(nowMs)
+	if l.pins.Load() > 0 {
+		return nil // a snapshot of it is being shipped
+	}
 	if n > 0 && n == len(*l.segs.Load()) {
 		if err := l.Roll(); err != nil {
 			return err
@@ -110,7 +113,7 @@ func (l *Log) deleteSegments(nowMs int64) error {
 	l.mu.Lock()
 	segs := *l.segs.Load()
 	n = min(n, len(segs)-1)
-	if n <= 0 || l.mu.shut != nil {
+	if n <= 0 || l.mu.shut != nil || l.pins.Load() > 0 {
 		l.mu.Unlock()
 		return nil
 	}

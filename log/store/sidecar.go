@@ -255,8 +255,7 @@ func (l *Log) importProducers(state *producer.State, start,
 	return state, start, nil
 }
 
-// writeEpochs writes leader-epoch-checkpoint, for Kafka's tools and for epochs below the journal's
-// window. The caller holds dirMu.
+// writeEpochs writes leader-epoch-checkpoint, for Kafka's tools. The caller holds dirMu.
 func (l *Log) writeEpochs() {
 	l.epochsQueued.Store(false) // a change from here on is written again
 	if err := segment.WriteEpochs(unsynced{l.store.fs}, l.dir, l.keptEpochs()); err != nil {
@@ -264,18 +263,22 @@ func (l *Log) writeEpochs() {
 	}
 }
 
-// syncEpochs makes leader-epoch-checkpoint durable before raft's window moves up: below it the journal
-// does not know the epochs any more, and an older file may tell of some that were cut off. On a full
-// disk it is better gone, as what it says can be read from the batches. The caller holds dirMu.
+// windowEpochs is a leader-epoch-checkpoint that is only ever replaced durably, before raft's window moves
+// up: below the window the journal does not know the epochs any more. The one with Kafka's name follows
+// every change without a sync, and a power cut may leave anything of it.
+const windowEpochs = segment.EpochFile + ".window"
+
+// syncEpochs writes it. On a full disk it is better gone, as what it says can be read from the batches, and
+// an older one may tell of epochs that were cut off. The caller holds dirMu.
 func (l *Log) syncEpochs() error {
 	epochs := l.epochs.Load()
 	if l.epochsSynced == epochs {
 		return nil
 	}
-	l.epochsQueued.Store(false)
-	err := segment.WriteEpochs(l.store.fs, l.dir, l.keptEpochs())
+	name := path.Join(l.dir, windowEpochs)
+	err := vfs.WriteFileAtomic(l.store.fs, name, segment.FormatEpochs(l.keptEpochs()))
 	if vfs.IsNoSpace(err) {
-		err = errors.Join(removeIfThere(l.store.fs, path.Join(l.dir, segment.EpochFile)), l.store.fs.SyncDir(l.dir))
+		err = errors.Join(removeIfThere(l.store.fs, name), l.store.fs.SyncDir(l.dir))
 	}
 	if err != nil {
 		return fmt.Errorf("leader epochs of %s: %w", l.tp, err)

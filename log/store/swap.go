@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -90,6 +91,9 @@ func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journ
 	if l.mu.shut != nil {
 		return intent, nil, l.mu.shut
 	}
+	if l.pins.Load() > 0 {
+		return intent, nil, errStop
+	}
 	segs := *l.segs.Load()
 	at := slices.Index(segs, group[0])
 	if at < 0 || len(segs) < at+len(group)+1 || !slices.Equal(segs[at:at+len(group)], group) {
@@ -106,11 +110,16 @@ func (l *Log) swapRecords(group []*segment.Segment, out *segment.Segment) (journ
 			next.BaseOffset())
 	}
 	g, _ := l.store.journal.Group(l.id)
-	for _, s := range g.Swaps {
-		intent.ID = max(intent.ID, s.ID)
-	}
-	intent.ID++
+	intent.ID = nextSwap(g)
 	return intent, append(recs, journal.Record{Group: l.id, Body: intent}), nil
+}
+
+// nextSwap is a number that no open swap has.
+func nextSwap(g *journal.GroupState) (id uint64) {
+	for _, s := range g.Swaps {
+		id = max(id, s.ID)
+	}
+	return id + 1
 }
 
 // replace publishes the new segment.
@@ -137,11 +146,16 @@ func (l *Log) replace(group []*segment.Segment, out *segment.Segment) error {
 // the new segment are made anew: which renames the disk has kept is not known.
 func (r *logRecovery) finishSwaps() error {
 	for _, intent := range r.g.Swaps {
-		if intent.Kind != journal.SwapCompact || len(intent.Add) != 1 {
-			return fmt.Errorf("swap %d of kind %d was begun by another release", intent.ID,
-				intent.Kind)
+		var err error
+		switch {
+		case intent.Kind == journal.SwapCompact && len(intent.Add) == 1:
+			err = r.finishSwap(intent)
+		case intent.Kind == journal.SwapSnapshot && len(intent.Add) > 0:
+			err = r.finishSnapshot(intent)
+		default:
+			return fmt.Errorf("swap %d of kind %d was begun by another release", intent.ID, intent.Kind)
 		}
-		if err := r.finishSwap(intent); err != nil {
+		if err != nil {
 			return fmt.Errorf("finish swap of segment %s: %w", intent.Add[0], err)
 		}
 		r.changed = true
@@ -152,45 +166,62 @@ func (r *logRecovery) finishSwaps() error {
 }
 
 func (r *logRecovery) finishSwap(intent journal.SwapIntent) error {
-	fsys, dir := r.l.store.fs, r.l.dir
-	base, err := strconv.ParseInt(intent.Add[0], 10, 64)
-	if err != nil {
-		return kafkaproto.Corruptf("swap names segment %q", intent.Add[0])
-	}
-	files, err := segment.List(fsys, dir)
+	base, err := r.removeSwapped(intent)
 	if err != nil {
 		return err
 	}
-	waiting := slices.Contains(files.Suffixed[segment.Cleaned], kafkaproto.Offset(base))
-	if !waiting && !slices.Contains(files.Segments, kafkaproto.Offset(base)) {
-		return kafkaproto.Corruptf("neither the old nor the new segment is there")
-	}
-	for _, name := range intent.Remove {
-		old, err := strconv.ParseInt(name, 10, 64)
-		if err != nil {
-			return kafkaproto.Corruptf("swap names segment %q", name)
+	return r.placeSegment(base[0], segment.Cleaned)
+}
+
+// removeSwapped removes the old segments, but for those in whose place a new one comes, or has come:
+// that is the new one's renaming. It gives the bases of the new ones.
+func (r *logRecovery) removeSwapped(intent journal.SwapIntent) (add []kafkaproto.Offset, err error) {
+	parse := func(names []string) (bases []kafkaproto.Offset) {
+		for _, name := range names {
+			base, e := strconv.ParseInt(name, 10, 64)
+			if e != nil {
+				err = kafkaproto.Corruptf("swap names segment %q", name)
+			}
+			bases = append(bases, kafkaproto.Offset(base))
 		}
-		if old == base && !waiting {
+		return bases
+	}
+	add = parse(intent.Add)
+	remove := parse(intent.Remove)
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range remove {
+		if slices.Contains(add, base) {
 			continue
 		}
-		if err := segment.RemoveFiles(fsys, dir, kafkaproto.Offset(old), ""); err != nil {
-			return err
+		if err := segment.RemoveFiles(r.l.store.fs, r.l.dir, base, ""); err != nil {
+			return nil, err
 		}
 	}
-	log := path.Join(dir, intent.Add[0]+".log")
-	if waiting {
-		if err := fsys.Rename(log+segment.Cleaned, log); err != nil {
-			return err
+	return add, nil
+}
+
+// placeSegment gives a new segment with the suffix its name, unless it has that already. What its
+// indexes are called says nothing of it: a power cut takes renames in any order.
+func (r *logRecovery) placeSegment(base kafkaproto.Offset, suffix string) error {
+	fsys, name := r.l.store.fs, path.Join(r.l.dir, segmentName(base))
+	err := fsys.Rename(name+".log"+suffix, name+".log")
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err = fsys.Stat(name + ".log"); errors.Is(err, fs.ErrNotExist) {
+			return kafkaproto.Corruptf("neither the old nor the new segment %d is there", base)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	for _, ext := range indexExts {
-		name := path.Join(dir, intent.Add[0]+ext)
-		for _, n := range []string{name, name + segment.Cleaned} {
+		for _, n := range []string{name + ext, name + ext + suffix} {
 			if err := removeIfThere(fsys, n); err != nil {
 				return err
 			}
 		}
 	}
-	r.swapped = append(r.swapped, kafkaproto.Offset(base))
+	r.swapped = append(r.swapped, base)
 	return nil
 }
