@@ -41,7 +41,7 @@ func TestImageChanged(t *testing.T) {
 		return next
 	}
 	img = do(meta.InitCluster{ClusterID: "AAAAAAAAAAAAAAAAAAAAAQ"})
-	img = do(meta.RegisterNode{Node: meta.Node{ID: 1, Directory: "d"}})
+	img = do(meta.RegisterBroker{ID: 1, Directory: "d"})
 	img = do(meta.CreateTopics{Topics: []meta.NewTopic{
 		{Name: "t", Partitions: 2, Replication: 1}, {Name: "u", Partitions: 1, Replication: 1},
 	}})

@@ -33,54 +33,14 @@ func (r clusterRecord) apply(i *Image) error {
 	return nil
 }
 
-func (r featureRecord) apply(i *Image) error {
-	if r.Name == "" || r.Level < 0 {
-		return fmt.Errorf("feature %.60q at level %d", r.Name, r.Level)
-	}
-	i.setFeature(r.Feature)
-	i.featuresEpoch = i.version
-	return nil
-}
-
-func (r nodeRecord) apply(i *Image) error {
-	if r.ID < 0 {
-		return fmt.Errorf("broker id %d", r.ID)
-	}
-	node := r.Node
-	at, ok := i.nodeAt(r.ID)
-	next := slices.Clone(i.nodes)
-	if ok {
-		next[at] = &node
-	} else {
-		next = slices.Insert(next, at, &node)
-	}
-	i.nodes = next
-	return nil
-}
-
 // check refuses what no command makes.
-func (r replicas) check() error {
-	for p, brokers := range r {
-		if len(brokers) == 0 {
-			return fmt.Errorf("partition %d of the record has no replica", p)
-		}
-		for at, b := range brokers {
-			if b < 0 || slices.Contains(brokers[:at], b) {
-				return fmt.Errorf("partition %d of the record has replica %d", p, b)
-			}
+func (r partitions) check() error {
+	for n, p := range r {
+		if err := p.check(); err != nil {
+			return fmt.Errorf("partition %d of the record: %w", n, err)
 		}
 	}
 	return nil
-}
-
-// appendTo gives the partitions with those of the record behind them.
-func (r replicas) appendTo(partitions []Partition) []Partition {
-	next := make([]Partition, 0, len(partitions)+len(r))
-	next = append(next, partitions...)
-	for _, brokers := range r {
-		next = append(next, Partition{Replicas: brokers})
-	}
-	return next
 }
 
 func (r topicRecord) apply(i *Image) error {
@@ -97,20 +57,15 @@ func (r topicRecord) apply(i *Image) error {
 	if err := r.Partitions.check(); err != nil {
 		return err
 	}
-	i.putTopic(&Topic{
+	i.putTopic(nil, &Topic{
 		Name: r.Name, ID: tid, Version: r.Version, Config: r.Config,
-		Internal: IsInternal(r.Name), Partitions: r.Partitions.appendTo(nil),
+		Internal: IsInternal(r.Name), Partitions: r.Partitions,
 	})
 	if collides(r.Name) {
 		names, _ := i.byFold.Get(folded(r.Name))
 		i.byFold = i.byFold.Set(folded(r.Name), append(slices.Clone(names), r.Name))
 	}
 	return nil
-}
-
-func (i *Image) putTopic(t *Topic) {
-	i.byName = i.byName.Set(t.Name, t)
-	i.byID = i.byID.Set(t.ID, t)
 }
 
 // changeable finds the topic that a record changes, if the record is the next change of it (M3).
@@ -138,9 +93,31 @@ func (r partitionsRecord) apply(i *Image) error {
 	if err := r.Partitions.check(); err != nil {
 		return err
 	}
-	i.putTopic(&Topic{
+	i.putTopic(t, &Topic{
 		Name: t.Name, ID: t.ID, Version: r.Version, Config: t.Config, Internal: t.Internal,
-		Partitions: r.Partitions.appendTo(t.Partitions),
+		Partitions: slices.Concat(t.Partitions, r.Partitions),
+	})
+	return nil
+}
+
+func (r partitionChangeRecord) apply(i *Image) error {
+	t := i.TopicByID(kafkaproto.TopicID(r.ID))
+	if t == nil {
+		return fmt.Errorf("no topic has id %s", kafkaproto.TopicID(r.ID))
+	}
+	next := slices.Clone(t.Partitions)
+	for _, c := range r.Partitions {
+		if c.Number < 0 || int(c.Number) >= len(next) {
+			return fmt.Errorf("topic %s has %d partitions, the record changes %d", t.Name, len(next), c.Number)
+		}
+		if err := next[c.Number].follows(c.State); err != nil {
+			return fmt.Errorf("topic %s, partition %d: %w", t.Name, c.Number, err)
+		}
+		next[c.Number] = c.State
+	}
+	i.putTopic(t, &Topic{
+		Name: t.Name, ID: t.ID, Version: t.Version, Config: t.Config, Internal: t.Internal,
+		Partitions: next,
 	})
 	return nil
 }
@@ -150,7 +127,7 @@ func (r topicConfigRecord) apply(i *Image) error {
 	if err != nil {
 		return err
 	}
-	i.putTopic(&Topic{
+	i.putTopic(t, &Topic{
 		Name: t.Name, ID: t.ID, Version: r.Version, Internal: t.Internal, Partitions: t.Partitions,
 		Config: changed(t.Config, r.Set, r.Delete),
 	})
@@ -175,6 +152,7 @@ func (r removeTopicRecord) apply(i *Image) error {
 	}
 	i.byName = i.byName.Delete(t.Name)
 	i.byID = i.byID.Delete(t.ID)
+	i.count(t, nil)
 	if collides(t.Name) {
 		names, _ := i.byFold.Get(folded(t.Name))
 		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == t.Name })
@@ -213,9 +191,11 @@ func (r producerIDsRecord) apply(i *Image) error {
 }
 
 func (r imageRecord) apply(i *Image) error {
-	if r.Version < 0 || r.FeaturesEpoch < -1 || r.FeaturesEpoch > r.Version {
-		return fmt.Errorf("image version %d, features epoch %d", r.Version, r.FeaturesEpoch)
+	if r.Version < 0 || r.FeaturesEpoch < -1 || r.FeaturesEpoch > r.Version || r.NextNode < 0 {
+		return fmt.Errorf("image version %d, features epoch %d, next broker %d", r.Version,
+			r.FeaturesEpoch, r.NextNode)
 	}
+	i.nextNode = max(i.nextNode, r.NextNode)
 	i.version = r.Version - 1 // the record itself is not counted
 	i.featuresEpoch = r.FeaturesEpoch
 	return nil

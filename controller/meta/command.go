@@ -161,14 +161,8 @@ type ProducerIDBlock struct {
 	Count int64
 }
 
-// RegisterNode makes a broker known, or replaces its addresses.
-type RegisterNode struct{ Node Node }
-
-// NodeRegistered answers RegisterNode.
-type NodeRegistered struct{ ID kafkaproto.NodeID }
-
 // InitCluster names a new cluster and finalizes the features of this release; on a cluster that
-// has its name it only finalizes what is new.
+// has its name it only finalizes features that nobody decided about, once all brokers know them.
 type InitCluster struct{ ClusterID string }
 
 // ClusterInitialized answers InitCluster.
@@ -179,7 +173,6 @@ func (DeleteTopics) command()        {}
 func (CreatePartitions) command()    {}
 func (AlterConfigs) command()        {}
 func (AllocateProducerIDs) command() {}
-func (RegisterNode) command()        {}
 func (InitCluster) command()         {}
 
 func (CreateTopicsResult) result()     {}
@@ -187,5 +180,4 @@ func (DeleteTopicsResult) result()     {}
 func (CreatePartitionsResult) result() {}
 func (AlterConfigsResult) result()     {}
 func (ProducerIDBlock) result()        {}
-func (NodeRegistered) result()         {}
 func (ClusterInitialized) result()     {}

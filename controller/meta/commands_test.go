@@ -119,7 +119,7 @@ func TestRow45CreatePartitions(t *testing.T) {
 	grow("", GrowTopic{"t", 4, []ids{{1}}})
 	grow("POLICY_VIOLATION: Excessively large number of additional partitions per request.", GrowTopic{Name: "t", Count: 20000})
 	grow("INVALID_REQUEST: Duplicate topic name.", GrowTopic{Name: "t", Count: 7}, GrowTopic{Name: "t", Count: 8})
-	m.do(t, RegisterNode{Node{ID: 2, Directory: "d2"}})
+	m.do(t, RegisterBroker{ID: 2, Directory: "d2"})
 	grow("INVALID_REPLICA_ASSIGNMENT: The manual partition assignment includes a partition with 2 replica(s), but this is not consistent with previous partitions, which have 1 replica(s).", GrowTopic{"t", 5, []ids{{1, 2}}})
 	if got := m.image.Topic("t"); len(got.Partitions) != 4 || got.Version != 3 {
 		t.Errorf("%+v", got)
@@ -301,15 +301,15 @@ func TestProducerIDs(t *testing.T) {
 func TestNodes(t *testing.T) {
 	m := newMachine(t, nil, 2, 1)
 	before := m.image.Version()
-	m.do(t, RegisterNode{Node{ID: 1, Directory: "dir1"}})
+	m.do(t, RegisterBroker{ID: 1, Directory: "dir1"})
 	if m.image.Version() != before {
 		t.Error("registering the same again made a record")
 	}
-	m.do(t, RegisterNode{Node{ID: 1, Directory: "dir1", Rack: "r", Endpoints: []Endpoint{{"PLAINTEXT", "PLAINTEXT", "h", 1}}}})
+	m.do(t, RegisterBroker{ID: 1, Directory: "dir1", Rack: "r", Endpoints: []Endpoint{{"PLAINTEXT", "PLAINTEXT", "h", 1}}})
 	if n := m.image.Node(1); n.Rack != "r" || len(n.Endpoints) != 1 {
 		t.Errorf("%+v", n)
 	}
-	_, _, err := m.image.Execute(RegisterNode{Node{ID: 1, Directory: "other"}}, m.env)
+	_, _, err := m.image.Execute(RegisterBroker{ID: 1, Directory: "other"}, m.env)
 	checkErr(t, "other directory", err, "DUPLICATE_BROKER_REGISTRATION")
 	if ns := m.image.Nodes(); len(ns) != 2 || ns[0].ID != 1 || ns[1].ID != 2 || m.image.Node(3) != nil {
 		t.Errorf("nodes %v", ns)

@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sluicelog/sluice/kafkaproto"
@@ -55,25 +53,28 @@ func (e *execution) grow(g GrowTopic, added *int) (partitionsRecord, error) {
 		return r, kafkaproto.Faultf(kerr.PolicyViolation,
 			"Excessively large number of additional partitions per request.")
 	}
-	factor := len(t.Partitions[0].Replicas)
+	factor := len(t.Partitions[0].Target())
 	if g.Assignment != nil {
 		if len(g.Assignment) != more {
 			return r, kafkaproto.Faultf(kerr.InvalidReplicaAssignment, "Attempted to add %d "+
 				"additional partition(s), but only %d assignment(s) were specified.", more,
 				len(g.Assignment))
 		}
-		for _, brokers := range g.Assignment {
+		for n, brokers := range g.Assignment {
 			if err := e.checkReplicas(brokers, factor); err != nil {
 				return r, err
 			}
-			r.Partitions = append(r.Partitions, slices.Clone(brokers))
+			if err := e.checkActive(have+n, brokers); err != nil {
+				return r, err
+			}
+			r.Partitions = append(r.Partitions, newPartition(brokers))
 		}
 	} else {
-		if factor > len(e.image.nodes) {
-			return r, kafkaproto.Faultf(kerr.InvalidReplicationFactor, "Unable to replicate the "+
-				"partition %d time(s): only %d broker(s) are registered.", factor, len(e.image.nodes))
+		var err error
+		if r.Partitions, err = e.place(t.Name, targets(t), more, factor); err != nil {
+			return r, kafkaproto.Faultf(kerr.InvalidReplicationFactor,
+				"Unable to replicate the partition %d time(s): %s", factor, err)
 		}
-		r.Partitions = place(e.image.nodes, t.Name, have, more, factor)
 	}
 	*added += more
 	return r, nil

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sluicelog/sluice/controller/config"
+	"github.com/sluicelog/sluice/controller/placement"
 	"github.com/sluicelog/sluice/kafkaproto"
 )
 
@@ -43,7 +45,7 @@ func (e *execution) createTopics(c CreateTopics) (Result, error) {
 				}
 				row.ID, row.Config = kafkaproto.TopicID(record.ID), record.Config
 				row.Partitions = int32(len(record.Partitions))
-				row.Replication = int16(len(record.Partitions[0]))
+				row.Replication = int16(len(record.Partitions[0].Replicas))
 				if !c.ValidateOnly {
 					e.emit(record)
 				}
@@ -105,7 +107,11 @@ func (e *execution) newTopic(t NewTopic, internal bool) (topicRecord, error) {
 		return r, kafkaproto.Faultf(kerr.InvalidPartitions,
 			"Number of partitions was set to an invalid non-positive value.")
 	}
-	r.Partitions = place(e.image.nodes, t.Name, 0, int(partitions), replication)
+	r.Partitions, err = e.place(t.Name, nil, int(partitions), replication)
+	if err != nil {
+		return r, kafkaproto.Faultf(kerr.InvalidReplicationFactor,
+			"Unable to replicate the partition %d time(s): %s", replication, err)
+	}
 	return r, nil
 }
 
@@ -157,9 +163,9 @@ func (e *execution) newConfig(values []ConfigValue) (map[string]string, error) {
 }
 
 // replication is how many replicas a topic gets that is not assigned by hand. A cluster of one
-// broker makes one replica of a topic that asks for the default, whatever the default is.
+// broker makes one replica of a topic that asks for the default, whatever the default is. How many
+// there can be is for place to say.
 func (e *execution) replication(t NewTopic, internal bool) (int, error) {
-	nodes := len(e.image.nodes)
 	want := int(t.Replication)
 	if want < -1 || want == 0 {
 		return 0, kafkaproto.Faultf(kerr.InvalidReplicationFactor,
@@ -167,32 +173,59 @@ func (e *execution) replication(t NewTopic, internal bool) (int, error) {
 	}
 	if want == -1 {
 		want = int(e.number("default.replication.factor"))
-		if nodes == 1 {
+		if len(e.image.nodes) == 1 {
 			want = 1
 		}
 	}
 	if internal {
-		if want = min(want, 3); want < 3 || nodes < 3 {
+		if want = min(want, internalReplicas); want < internalReplicas || len(e.usable()) < internalReplicas {
 			want = 1
 		}
 	}
-	switch {
-	case nodes == 0:
-		return 0, kafkaproto.Faultf(kerr.InvalidReplicationFactor,
-			"Unable to replicate the partition %d time(s): no broker is registered.", want)
-	case want > nodes:
-		return 0, kafkaproto.Faultf(kerr.InvalidReplicationFactor, "Unable to replicate the "+
-			"partition %d time(s): The target replication factor of %d cannot be reached because "+
-			"only %d broker(s) are registered.", want, want, nodes)
-	case want < 1:
+	if want < 1 {
 		return 0, kafkaproto.Faultf(kerr.InvalidReplicationFactor,
 			"default.replication.factor is %d", want)
 	}
 	return want, nil
 }
 
+// place chooses brokers for new partitions of a topic that has some; the error is Kafka's sentence
+// alone.
+func (e *execution) place(
+	topic string, have [][]kafkaproto.NodeID, count, replication int,
+) (partitions, error) {
+	brokers := e.candidates()
+	fenced, active := 0, 0
+	for _, n := range e.image.nodes {
+		if n.Fenced {
+			fenced++
+		}
+		if n.Active() {
+			active++
+		}
+	}
+	switch {
+	case len(brokers) == 0:
+		return nil, errors.New("no broker is registered.")
+	case fenced == len(brokers):
+		return nil, errors.New("All brokers are currently fenced.")
+	case replication > len(brokers):
+		return nil, fmt.Errorf("The target replication factor of %d cannot be reached because only "+
+			"%d broker(s) are registered.", replication, len(brokers))
+	case active == 0:
+		return nil, errors.New("All brokers are currently fenced or in controlled shutdown.")
+	}
+	made := make(partitions, count)
+	for n, replicas := range placement.Place(brokers, placement.Request{
+		Topic: topic, Have: have, Count: count, Replication: replication,
+	}) {
+		made[n] = newPartition(replicas)
+	}
+	return made, nil
+}
+
 // assigned checks an assignment by hand.
-func (e *execution) assigned(t NewTopic) (replicas, error) {
+func (e *execution) assigned(t NewTopic) (partitions, error) {
 	if t.Replication != -1 {
 		return nil, kafkaproto.Faultf(kerr.InvalidRequest, "A manual partition assignment was "+
 			"specified, but replication factor was not set to -1.")
@@ -213,16 +246,30 @@ func (e *execution) assigned(t NewTopic) (replicas, error) {
 		}
 		all[a.Partition], factor = slices.Clone(a.Replicas), len(a.Replicas)
 	}
-	partitions := make(replicas, len(all))
-	for p := range partitions {
+	made := make(partitions, len(all))
+	for p := range made {
 		brokers, ok := all[int32(p)]
 		if !ok {
 			return nil, kafkaproto.Faultf(kerr.InvalidReplicaAssignment,
 				"partitions should be a consecutive 0-based integer sequence")
 		}
-		partitions[p] = brokers
+		if err := e.checkActive(p, brokers); err != nil {
+			return nil, err
+		}
+		made[p] = newPartition(brokers)
 	}
-	return partitions, nil
+	return made, nil
+}
+
+// checkActive refuses a partition by hand that would have no leader.
+func (e *execution) checkActive(partition int, brokers []kafkaproto.NodeID) error {
+	for _, b := range brokers {
+		if e.image.Node(b).Active() {
+			return nil
+		}
+	}
+	return kafkaproto.Faultf(kerr.InvalidReplicaAssignment, "All brokers specified in the manual "+
+		"partition assignment for partition %d are fenced or in controlled shutdown.", partition)
 }
 
 // checkReplicas checks one partition's replicas by hand; factor 0 means any number of them.
@@ -247,22 +294,4 @@ func (e *execution) checkReplicas(brokers []kafkaproto.NodeID, factor int) error
 			"partitions, which have %d replica(s).", len(brokers), factor)
 	}
 	return nil
-}
-
-// place spreads partitions over the brokers: each next partition begins one broker further, and
-// topics begin at different brokers by their names.
-func place(nodes []*Node, topic string, first, count, replication int) replicas {
-	start := first
-	for _, b := range []byte(topic) {
-		start = (start*31 + int(b)) % len(nodes)
-	}
-	partitions := make(replicas, count)
-	for p := range partitions {
-		brokers := make([]kafkaproto.NodeID, replication)
-		for r := range brokers {
-			brokers[r] = nodes[(start+p+r)%len(nodes)].ID
-		}
-		partitions[p] = brokers
-	}
-	return partitions
 }

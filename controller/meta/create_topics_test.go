@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -153,7 +154,7 @@ func TestRow43Defaults(t *testing.T) {
 	} {
 		m := newMachine(t, settings)
 		for n := range nodes {
-			m.do(t, RegisterNode{Node{ID: kafkaproto.NodeID(n + 1), Directory: "d"}})
+			m.do(t, RegisterBroker{ID: kafkaproto.NodeID(n + 1), Directory: fmt.Sprint("dir", n)})
 		}
 		row := m.do(t, ask).(CreateTopicsResult).Topics[0]
 		checkErr(t, "defaults", row.Err, want)
@@ -173,7 +174,7 @@ func TestInternalTopics(t *testing.T) {
 	for nodes, want := range map[int]int16{1: 1, 2: 1, 3: 3, 4: 3} {
 		m := newMachine(t, nil)
 		for n := range nodes {
-			m.do(t, RegisterNode{Node{ID: kafkaproto.NodeID(n + 1), Directory: "d"}})
+			m.do(t, RegisterBroker{ID: kafkaproto.NodeID(n + 1), Directory: fmt.Sprint("dir", n)})
 		}
 		res := m.do(t, CreateTopics{Internal: true, Topics: []NewTopic{
 			InternalTopic(ConsumerOffsets, b), InternalTopic(TransactionState, b),
@@ -201,9 +202,9 @@ func TestPlacement(t *testing.T) {
 	for _, p := range m.image.Topic("t").Partitions {
 		leaders[p.Leader()]++
 		for _, r := range p.Replicas {
-			copies[r]++
+			copies[r.Node]++
 		}
-		if len(p.Replicas) != 2 || p.Replicas[0] == p.Replicas[1] {
+		if len(p.Replicas) != 2 || p.Replicas[0].Node == p.Replicas[1].Node {
 			t.Errorf("replicas %v", p.Replicas)
 		}
 	}

@@ -18,6 +18,8 @@ type Env struct {
 	Static *config.Static
 	// Node is the broker that executes.
 	Node kafkaproto.NodeID
+	// Bytes is how much each broker stores, where it is known: new replicas go to the emptier one.
+	Bytes map[kafkaproto.NodeID]int64
 	// Random draws topic ids; nil means crypto/rand.
 	Random io.Reader
 }
@@ -44,17 +46,35 @@ func (i *Image) Execute(c Command, env Env) ([]Record, Result, error) {
 		res = e.alterConfigs(c)
 	case AllocateProducerIDs:
 		res, err = e.allocateProducerIDs(c)
-	case RegisterNode:
-		res, err = e.registerNode(c)
+	case AlterPartitionReassignments:
+		res = e.alterReassignments(c)
+	case CompleteReassignment:
+		res, err = e.completeReassignment(c)
+	case GrowInternalTopics:
+		res = e.growInternalTopics(c)
 	case InitCluster:
 		res, err = e.initCluster(c)
+	case UpdateFeatures:
+		res, err = e.updateFeatures(c)
 	default:
-		panic(fmt.Sprintf("meta: command of type %T", c))
+		res, err = e.brokerCommand(c)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return e.records, res, nil
+}
+
+func (e *execution) brokerCommand(c Command) (Result, error) {
+	switch c := c.(type) {
+	case RegisterBroker:
+		return e.registerBroker(c)
+	case ChangeBroker:
+		return e.changeBroker(c)
+	case UnregisterBroker:
+		return e.unregisterBroker(c)
+	}
+	panic(fmt.Sprintf("meta: command of type %T", c))
 }
 
 // execution collects the records of one command.
@@ -81,51 +101,4 @@ func (e *execution) allocateProducerIDs(c AllocateProducerIDs) (Result, error) {
 	}
 	e.emit(producerIDsRecord{Broker: c.Node, Next: first + ProducerIDBlockSize})
 	return ProducerIDBlock{First: first, Count: ProducerIDBlockSize}, nil
-}
-
-func (e *execution) registerNode(c RegisterNode) (Result, error) {
-	n := c.Node
-	if n.ID < 0 {
-		return nil, kafkaproto.Faultf(kerr.InvalidRequest, "broker id %d is negative", n.ID)
-	}
-	old := e.image.Node(n.ID)
-	if old != nil && old.Directory != n.Directory {
-		return nil, kafkaproto.Faultf(kerr.DuplicateBrokerRegistration, "broker id %d belongs to "+
-			"data directory %s, not to %s: give this broker another node.id", n.ID, old.Directory,
-			n.Directory)
-	}
-	if old == nil || !old.equal(n) {
-		e.emit(nodeRecord{n})
-	}
-	return NodeRegistered{ID: n.ID}, nil
-}
-
-func (n *Node) equal(o Node) bool {
-	if n.ID != o.ID || n.Directory != o.Directory || n.Rack != o.Rack ||
-		len(n.Endpoints) != len(o.Endpoints) {
-		return false
-	}
-	for i, e := range n.Endpoints {
-		if e != o.Endpoints[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func (e *execution) initCluster(c InitCluster) (Result, error) {
-	switch e.image.clusterID {
-	case c.ClusterID:
-	case "":
-		e.emit(clusterRecord(c))
-	default:
-		return nil, fmt.Errorf("the metadata is of cluster %s, not of %s", e.image.clusterID,
-			c.ClusterID)
-	}
-	for _, f := range SupportedFeatures() {
-		if e.image.Feature(f.Name) < f.Level {
-			e.emit(featureRecord{Feature{Name: f.Name, Level: f.Level}})
-		}
-	}
-	return ClusterInitialized(c), nil
 }

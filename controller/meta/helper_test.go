@@ -39,7 +39,7 @@ func newMachine(t tb, static map[string]string, nodes ...kafkaproto.NodeID) *mac
 	}}
 	m.do(t, InitCluster{ClusterID: "4L6g3nShT-eMCtK--X86sw"})
 	for _, n := range nodes {
-		m.do(t, RegisterNode{Node{ID: n, Directory: fmt.Sprint("dir", n)}})
+		m.do(t, RegisterBroker{ID: n, Directory: fmt.Sprint("dir", n)})
 	}
 	return m
 }

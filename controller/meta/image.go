@@ -3,8 +3,7 @@ package meta
 import (
 	"bytes"
 	"iter"
-	"slices"
-	"strings"
+	"maps"
 
 	"github.com/sluicelog/sluice/kafkaproto"
 )
@@ -18,8 +17,12 @@ type Image struct {
 	byID          tree[kafkaproto.TopicID, *Topic]
 	byFold        tree[string, []string] // folded name -> names, for names that collide
 	nodes         []*Node                // by id
+	nextNode      kafkaproto.NodeID      // above all ids that ever were
+	departed      []departed             // unregistered, and not back
+	used          map[kafkaproto.NodeID]use
 	brokers       map[string]*brokerConfig
 	features      []Feature // by name
+	allFeatures   []Feature // with those finalized at 0
 	featuresEpoch int64
 	nextProducer  kafkaproto.ProducerID
 }
@@ -66,24 +69,6 @@ func (i *Image) Topics() iter.Seq[*Topic] { return i.byName.All() }
 // TopicCount is the number of topics.
 func (i *Image) TopicCount() int { return i.byName.Len() }
 
-// Node finds a registered broker; nil when there is none.
-func (i *Image) Node(id kafkaproto.NodeID) *Node {
-	at, ok := i.nodeAt(id)
-	if !ok {
-		return nil
-	}
-	return i.nodes[at]
-}
-
-func (i *Image) nodeAt(id kafkaproto.NodeID) (at int, ok bool) {
-	return slices.BinarySearchFunc(i.nodes, id, func(n *Node, id kafkaproto.NodeID) int {
-		return int(n.ID) - int(id)
-	})
-}
-
-// Nodes gives the registered brokers in the order of their ids. The slice must not be changed.
-func (i *Image) Nodes() []*Node { return i.nodes }
-
 // BrokerConfig gives the dynamic settings of a broker by its id in decimal; "" names the
 // cluster-wide defaults. The map must not be changed.
 func (i *Image) BrokerConfig(name string) map[string]string {
@@ -96,72 +81,38 @@ func (i *Image) BrokerConfig(name string) map[string]string {
 // NextProducerID is the first producer id that no block has given away.
 func (i *Image) NextProducerID() kafkaproto.ProducerID { return i.nextProducer }
 
-// FeaturesEpoch is the epoch that ApiVersions answers beside the finalized features: the version of
-// the last change of one; -1 when there are none.
-func (i *Image) FeaturesEpoch() int64 { return i.featuresEpoch }
+// putTopic adds a topic, or replaces old.
+func (i *Image) putTopic(old, t *Topic) {
+	i.byName = i.byName.Set(t.Name, t)
+	i.byID = i.byID.Set(t.ID, t)
+	i.count(old, t)
+}
 
-// Features gives the finalized features with a level above 0, sorted by name.
-func (i *Image) Features() []Feature { return i.features }
-
-// Feature gives a feature's finalized level; 0 when it is not finalized.
-func (i *Image) Feature(name string) int16 {
-	for _, f := range i.features {
-		if f.Name == name {
-			return f.Level
+// count keeps what ReplicasOn tells; a nil topic has no partitions.
+func (i *Image) count(old, new *Topic) {
+	next := maps.Clone(i.used)
+	if next == nil {
+		next = make(map[kafkaproto.NodeID]use)
+	}
+	add := func(t *Topic, sign int) {
+		if t == nil {
+			return
+		}
+		for _, p := range t.Partitions {
+			for n, r := range p.Replicas {
+				u := next[r.Node]
+				if r.State.Wanted() {
+					u.replicas += sign
+				}
+				if n == 0 {
+					u.leaders += sign
+				}
+				next[r.Node] = u
+			}
 		}
 	}
-	return 0
-}
-
-// Node is one registered broker; it never changes.
-type Node struct {
-	ID kafkaproto.NodeID `json:"brokerId"`
-	// Directory is the uuid of the data directory: the node's identity (ruling 23).
-	Directory string     `json:"directoryId"`
-	Rack      string     `json:"rack,omitempty"`
-	Endpoints []Endpoint `json:"endPoints"`
-}
-
-// Endpoint is where a listener of a broker is reached.
-type Endpoint struct {
-	Listener string `json:"name"`
-	Protocol string `json:"securityProtocol"`
-	Host     string `json:"host"`
-	Port     int32  `json:"port"`
-}
-
-// Feature is a finalized feature level (KIP-584).
-type Feature struct {
-	Name  string `json:"name"`
-	Level int16  `json:"featureLevel"`
-}
-
-// Supported is a feature this build knows, with its range.
-type Supported struct {
-	Name     string
-	Min, Max int16
-	// Level is what a new cluster finalizes.
-	Level int16
-}
-
-// SupportedFeatures lists what ApiVersions shows as supported, sorted by name (ruling 21). Kafka's
-// UIs tell the release by metadata.version; transaction.version 2 keeps producers from learning
-// another protocol when transactions are served. The others come when they are served.
-func SupportedFeatures() []Supported {
-	return []Supported{
-		{Name: "metadata.version", Min: 7, Max: 33, Level: 33},
-		{Name: "transaction.version", Min: 0, Max: 2, Level: 2},
-	}
-}
-
-// setFeature keeps the list sorted and without levels of 0.
-func (i *Image) setFeature(f Feature) {
-	next := slices.DeleteFunc(slices.Clone(i.features), func(x Feature) bool {
-		return x.Name == f.Name
-	})
-	if f.Level > 0 {
-		next = append(next, f)
-	}
-	slices.SortFunc(next, func(a, b Feature) int { return strings.Compare(a.Name, b.Name) })
-	i.features = next
+	add(old, -1)
+	add(new, 1)
+	maps.DeleteFunc(next, func(_ kafkaproto.NodeID, u use) bool { return u == use{} })
+	i.used = next
 }

@@ -34,8 +34,14 @@ func (i *id) UnmarshalText(text []byte) error {
 	return err
 }
 
-// replicas are the brokers of each partition, in order.
-type replicas [][]kafkaproto.NodeID
+// partitions are partitions in order of their numbers.
+type partitions []Partition
+
+// partitionChange is a partition's new state.
+type partitionChange struct {
+	Number int32     `json:"partitionId"`
+	State  Partition `json:"state"`
+}
 
 type (
 	// clusterRecord names the cluster: the first record of a log.
@@ -46,24 +52,43 @@ type (
 	featureRecord struct {
 		Feature
 	}
-	// nodeRecord registers a broker, or replaces its addresses.
+	// nodeRecord registers a broker, or replaces its registration.
 	nodeRecord struct {
 		Node
+	}
+	// brokerChangeRecord changes what is to be thought of a broker; it says all three.
+	brokerChangeRecord struct {
+		ID       kafkaproto.NodeID `json:"brokerId"`
+		Version  int64             `json:"brokerVersion"`
+		Fenced   bool              `json:"fenced"`
+		Draining bool              `json:"draining"`
+		Stopping bool              `json:"inControlledShutdown"`
+	}
+	// unregisterRecord forgets a broker, but for whose it was. In a snapshot the version is 0.
+	unregisterRecord struct {
+		ID        kafkaproto.NodeID `json:"brokerId"`
+		Version   int64             `json:"brokerVersion"`
+		Directory string            `json:"directoryId"`
 	}
 	// topicRecord makes a topic. In a snapshot it holds the topic's later state.
 	topicRecord struct {
 		Name       string            `json:"name"`
 		ID         id                `json:"topicId"`
 		Version    int64             `json:"topicVersion"`
-		Partitions replicas          `json:"partitions"`
+		Partitions partitions        `json:"partitions"`
 		Config     map[string]string `json:"config,omitempty"`
 	}
 	// partitionsRecord adds partitions to a topic that has First.
 	partitionsRecord struct {
-		ID         id       `json:"topicId"`
-		Version    int64    `json:"topicVersion"`
-		First      int32    `json:"firstPartition"`
-		Partitions replicas `json:"partitions"`
+		ID         id         `json:"topicId"`
+		Version    int64      `json:"topicVersion"`
+		First      int32      `json:"firstPartition"`
+		Partitions partitions `json:"partitions"`
+	}
+	// partitionChangeRecord changes the replicas of some partitions of a topic.
+	partitionChangeRecord struct {
+		ID         id                `json:"topicId"`
+		Partitions []partitionChange `json:"partitions"`
 	}
 	// topicConfigRecord changes a topic's overrides.
 	topicConfigRecord struct {
@@ -91,40 +116,54 @@ type (
 	}
 	// imageRecord ends a snapshot: the counters of the image that it holds.
 	imageRecord struct {
-		Version       int64 `json:"version"`
-		FeaturesEpoch int64 `json:"featuresEpoch"`
+		Version       int64             `json:"version"`
+		FeaturesEpoch int64             `json:"featuresEpoch"`
+		NextNode      kafkaproto.NodeID `json:"nextBrokerId,omitempty"`
 	}
 )
 
-func (clusterRecord) form() (string, int)      { return "CLUSTER_RECORD", 0 }
-func (featureRecord) form() (string, int)      { return "FEATURE_LEVEL_RECORD", 0 }
-func (nodeRecord) form() (string, int)         { return "REGISTER_BROKER_RECORD", 0 }
-func (topicRecord) form() (string, int)        { return "TOPIC_RECORD", 0 }
-func (partitionsRecord) form() (string, int)   { return "PARTITIONS_RECORD", 0 }
-func (topicConfigRecord) form() (string, int)  { return "TOPIC_CONFIG_RECORD", 0 }
-func (removeTopicRecord) form() (string, int)  { return "REMOVE_TOPIC_RECORD", 0 }
-func (brokerConfigRecord) form() (string, int) { return "BROKER_CONFIG_RECORD", 0 }
-func (producerIDsRecord) form() (string, int)  { return "PRODUCER_IDS_RECORD", 0 }
-func (imageRecord) form() (string, int)        { return "IMAGE_RECORD", 0 }
+func (clusterRecord) form() (string, int)         { return "CLUSTER_RECORD", 0 }
+func (featureRecord) form() (string, int)         { return "FEATURE_LEVEL_RECORD", 0 }
+func (nodeRecord) form() (string, int)            { return "REGISTER_BROKER_RECORD", 1 }
+func (brokerChangeRecord) form() (string, int)    { return "BROKER_REGISTRATION_CHANGE_RECORD", 0 }
+func (unregisterRecord) form() (string, int)      { return "UNREGISTER_BROKER_RECORD", 0 }
+func (topicRecord) form() (string, int)           { return "TOPIC_RECORD", 1 }
+func (partitionsRecord) form() (string, int)      { return "PARTITIONS_RECORD", 1 }
+func (partitionChangeRecord) form() (string, int) { return "PARTITION_CHANGE_RECORD", 0 }
+func (topicConfigRecord) form() (string, int)     { return "TOPIC_CONFIG_RECORD", 0 }
+func (removeTopicRecord) form() (string, int)     { return "REMOVE_TOPIC_RECORD", 0 }
+func (brokerConfigRecord) form() (string, int)    { return "BROKER_CONFIG_RECORD", 0 }
+func (producerIDsRecord) form() (string, int)     { return "PRODUCER_IDS_RECORD", 0 }
+func (imageRecord) form() (string, int)           { return "IMAGE_RECORD", 1 }
 
-// decoders hold, per record name, how to read its data.
-var decoders = map[string]func(data []byte) (Record, error){
-	"CLUSTER_RECORD":         decode[clusterRecord],
-	"FEATURE_LEVEL_RECORD":   decode[featureRecord],
-	"REGISTER_BROKER_RECORD": decode[nodeRecord],
-	"TOPIC_RECORD":           decode[topicRecord],
-	"PARTITIONS_RECORD":      decode[partitionsRecord],
-	"TOPIC_CONFIG_RECORD":    decode[topicConfigRecord],
-	"REMOVE_TOPIC_RECORD":    decode[removeTopicRecord],
-	"BROKER_CONFIG_RECORD":   decode[brokerConfigRecord],
-	"PRODUCER_IDS_RECORD":    decode[producerIDsRecord],
-	"IMAGE_RECORD":           decode[imageRecord],
+// decoders hold, per record name, how to read its data. The forms of earlier versions are subsets of
+// the present ones.
+var decoders = map[string]func(version int, data []byte) (Record, error){
+	"CLUSTER_RECORD":                    decode[clusterRecord],
+	"FEATURE_LEVEL_RECORD":              decode[featureRecord],
+	"REGISTER_BROKER_RECORD":            decode[nodeRecord],
+	"BROKER_REGISTRATION_CHANGE_RECORD": decode[brokerChangeRecord],
+	"UNREGISTER_BROKER_RECORD":          decode[unregisterRecord],
+	"TOPIC_RECORD":                      decode[topicRecord],
+	"PARTITIONS_RECORD":                 decode[partitionsRecord],
+	"PARTITION_CHANGE_RECORD":           decode[partitionChangeRecord],
+	"TOPIC_CONFIG_RECORD":               decode[topicConfigRecord],
+	"REMOVE_TOPIC_RECORD":               decode[removeTopicRecord],
+	"BROKER_CONFIG_RECORD":              decode[brokerConfigRecord],
+	"PRODUCER_IDS_RECORD":               decode[producerIDsRecord],
+	"IMAGE_RECORD":                      decode[imageRecord],
 }
 
-func decode[R Record](data []byte) (Record, error) {
+func decode[R Record](version int, data []byte) (Record, error) {
 	var r R
-	err := unmarshal(data, &r)
-	return r, err
+	name, newest := r.form()
+	if version < 0 || version > newest {
+		return nil, fmt.Errorf("metadata record %s of version %d: %w", name, version, ErrNewerRelease)
+	}
+	if err := unmarshal(data, &r); err != nil {
+		return nil, kafkaproto.Corruptf("metadata record %s: %w", name, err)
+	}
+	return r, nil
 }
 
 // unmarshal is strict: no unknown field, nothing behind the value.
@@ -173,12 +212,5 @@ func DecodeRecord(b []byte) (Record, error) {
 	if !ok {
 		return nil, fmt.Errorf("metadata record of type %.60q: %w", e.Type, ErrNewerRelease)
 	}
-	if e.Version != 0 {
-		return nil, fmt.Errorf("metadata record %s of version %d: %w", e.Type, e.Version, ErrNewerRelease)
-	}
-	r, err := dec(e.Data)
-	if err != nil {
-		return nil, kafkaproto.Corruptf("metadata record %s: %w", e.Type, err)
-	}
-	return r, nil
+	return dec(e.Version, e.Data)
 }

@@ -13,27 +13,30 @@ func (i *Image) Snapshot() []Record {
 	if i.clusterID != "" {
 		records = append(records, clusterRecord{ClusterID: i.clusterID})
 	}
-	for _, f := range i.features {
+	for _, f := range i.allFeatures {
 		records = append(records, featureRecord{f})
 	}
 	for _, n := range i.nodes {
 		records = append(records, nodeRecord{*n})
+	}
+	for _, d := range i.departed {
+		records = append(records, unregisterRecord{ID: d.id, Directory: d.directory})
 	}
 	for _, name := range slices.Sorted(maps.Keys(i.brokers)) {
 		c := i.brokers[name]
 		records = append(records, brokerConfigRecord{Broker: name, Version: c.version, Set: c.values})
 	}
 	for t := range i.Topics() {
-		r := topicRecord{Name: t.Name, ID: id(t.ID), Version: t.Version, Config: t.Config}
-		for _, p := range t.Partitions {
-			r.Partitions = append(r.Partitions, p.Replicas)
-		}
-		records = append(records, r)
+		records = append(records, topicRecord{
+			Name: t.Name, ID: id(t.ID), Version: t.Version, Partitions: t.Partitions, Config: t.Config,
+		})
 	}
 	if i.nextProducer > 0 {
 		records = append(records, producerIDsRecord{Broker: -1, Next: i.nextProducer})
 	}
-	return append(records, imageRecord{Version: i.version, FeaturesEpoch: i.featuresEpoch})
+	return append(records, imageRecord{
+		Version: i.version, FeaturesEpoch: i.featuresEpoch, NextNode: i.nextNode,
+	})
 }
 
 // Load makes the image that Snapshot gave the records of.

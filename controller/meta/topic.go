@@ -14,7 +14,7 @@ type Topic struct {
 	Partitions []Partition       // by number
 	Config     map[string]string // overrides only, in canonical spelling
 	Internal   bool              // one of Kafka's internal topics
-	Version    int64             // counts changes of this topic, from 1
+	Version    int64             // counts changes of this topic, from 1, but not of its replicas
 
 	settings atomic.Pointer[settings] // what Settings remembers
 }
@@ -37,15 +37,6 @@ func (t *Topic) Settings(r *config.Resolver) *config.Topic {
 	t.settings.Store(&settings{layers: layers, view: view})
 	return view
 }
-
-// Partition is one partition; its index is its number.
-type Partition struct {
-	// Replicas are the brokers that keep it; the first is the preferred leader.
-	Replicas []kafkaproto.NodeID
-}
-
-// Leader is the preferred leader.
-func (p Partition) Leader() kafkaproto.NodeID { return p.Replicas[0] }
 
 // Change is one difference between two images. Old nil: created; New nil: deleted.
 type Change struct{ Old, New *Topic }

@@ -30,7 +30,7 @@ type Options struct {
 	Config *config.Resolver
 	Clock  clock.Clock
 	Logger *slog.Logger
-	// Endpoints are where clients reach this broker; RegisterNode can change them later.
+	// Endpoints are where clients reach this broker; RegisterBroker can change them later.
 	Endpoints []meta.Endpoint
 	// Random draws ids; nil means crypto/rand.
 	Random io.Reader
@@ -132,10 +132,10 @@ func (c *Controller) bootstrap() error {
 	if _, err := c.Do(meta.InitCluster{ClusterID: c.identity.ClusterID}); err != nil {
 		return fmt.Errorf("make cluster: %w", err)
 	}
-	_, err := c.Do(meta.RegisterNode{Node: meta.Node{
+	_, err := c.Do(meta.RegisterBroker{
 		ID: c.identity.NodeID, Directory: c.identity.Directory, Rack: c.o.Config.Broker().Rack,
 		Endpoints: c.o.Endpoints,
-	}})
+	})
 	if err != nil {
 		return fmt.Errorf("register broker: %w", err)
 	}

@@ -252,7 +252,7 @@ func TestCommandFails(t *testing.T) {
 	w := newWorld(t)
 	c := w.open()
 	defer c.Close()
-	_, err := c.Do(meta.RegisterNode{Node: meta.Node{ID: 1, Directory: "another"}})
+	_, err := c.Do(meta.RegisterBroker{ID: 1, Directory: "another"})
 	if kafkaproto.Code(err) != kerr.DuplicateBrokerRegistration.Code {
 		t.Error(err)
 	}

@@ -109,7 +109,7 @@ func TestLostProperties(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// With two nodes registered nobody can say whose it was.
-	if _, err := c.Do(meta.RegisterNode{Node: meta.Node{ID: 2, Directory: "d"}}); err != nil {
+	if _, err := c.Do(meta.RegisterBroker{ID: 2, Directory: "d"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Close()

@@ -202,7 +202,7 @@ type partitionState struct {
 
 func (b *Broker) partitionState(t *meta.Topic, n int32) partitionState {
 	st := partitionState{leader: -1, epoch: -1, isr: []int32{}, offline: []int32{}}
-	for _, id := range t.Partitions[n].Replicas {
+	for _, id := range t.Partitions[n].Nodes() {
 		st.replicas = append(st.replicas, int32(id))
 	}
 	p := b.Engine.ByID(kafkaproto.PartitionID{Topic: t.ID, Partition: n})
