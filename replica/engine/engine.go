@@ -83,6 +83,8 @@ type Spec struct {
 	Replicas []Replica
 	// Adding are not voters yet, Removing are to be none (KIP-455).
 	Adding, Removing []Replica
+	// MinInSync is min.insync.replicas; it is capped at the number of voters (ruling 14).
+	MinInSync int32
 }
 
 func (s *Spec) solo() bool { return len(s.Replicas) <= 1 }
@@ -109,6 +111,7 @@ func (e *Engine) Open(specs ...Spec) error {
 			continue
 		}
 		p := newPartition(l)
+		p.SetMinInSync(s.MinInSync)
 		switch {
 		case l.Offline() != nil:
 		case s.solo():

@@ -21,8 +21,9 @@ type Partition struct {
 	rep  atomic.Pointer[replicated] // nil in the solo form
 	form sync.RWMutex               // held by appends in the solo form, so that it can be left
 
-	hw   atomic.Int64
-	gone atomic.Pointer[error] // why it is out of service for good; set with mu held
+	hw        atomic.Int64
+	minInSync atomic.Int32          // min.insync.replicas
+	gone      atomic.Pointer[error] // why it is out of service for good; set with mu held
 
 	mu struct {
 		sync.Mutex
@@ -84,6 +85,9 @@ func (p *Partition) SetConfig(c store.Config) {
 	p.advance() // strict to relaxed makes written records visible at once
 }
 
+// SetMinInSync applies a changed min.insync.replicas.
+func (p *Partition) SetMinInSync(n int32) { p.minInSync.Store(n) }
+
 // Offline says why the partition does not serve: nil when it does.
 func (p *Partition) Offline() error {
 	if gone := p.gone.Load(); gone != nil {
@@ -98,6 +102,9 @@ func (p *Partition) Offline() error {
 // AppendOptions says how a batch is appended.
 type AppendOptions struct {
 	NowMs int64 // broker time, milliseconds since 1970
+	// All: the answer waits for WhenCommitted (acks=all), so that too few replicas in sync are a reason to
+	// refuse.
+	All bool
 }
 
 // AppendResult is what an append came to.
@@ -115,6 +122,11 @@ type AppendResult struct {
 func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error) {
 	if err := p.Offline(); err != nil {
 		return AppendResult{}, err
+	}
+	if r := p.rep.Load(); r != nil && o.All {
+		if err := r.enough(); err != nil {
+			return AppendResult{}, err
+		}
 	}
 	a, err := p.append(b, store.AppendOptions{NowMs: o.NowMs})
 	if err != nil {

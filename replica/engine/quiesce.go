@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -68,11 +69,27 @@ func (e *Engine) isDead(n kafkaproto.NodeID) bool {
 	return known && !up
 }
 
-// BrokerUp tells that a broker lives. Groups that this broker leads and that have a replica there get
-// ticks: that replica may lag.
-func (e *Engine) BrokerUp(n kafkaproto.NodeID) {
-	e.setUp(n, true)
-	e.stir(n)
+// BrokerUp tells that a broker lives.
+func (e *Engine) BrokerUp(n kafkaproto.NodeID) { e.setUp(n, true) }
+
+// BrokerDown tells that a broker is dead, or cannot be reached. What is to be done about it, and how
+// fast, is said by Campaign and Wake.
+func (e *Engine) BrokerDown(n kafkaproto.NodeID) { e.setUp(n, false) }
+
+// Wake gives a quiet group ticks again: a replica may lag, or the leader must find out whether it still
+// has a majority.
+func (e *Engine) Wake(id kafkaproto.PartitionID) {
+	if r := e.group(id); r != nil {
+		r.do(func(*group.Group) {})
+	}
+}
+
+func (e *Engine) group(id kafkaproto.PartitionID) *replicated {
+	p := e.ByID(id)
+	if p == nil {
+		return nil
+	}
+	return p.rep.Load()
 }
 
 func (e *Engine) setUp(n kafkaproto.NodeID, up bool) {
@@ -84,50 +101,27 @@ func (e *Engine) setUp(n kafkaproto.NodeID, up bool) {
 	e.quiet.up[n] = up
 }
 
-// BrokerDown tells that a broker is dead, or cannot be reached. Groups with a replica there get ticks: a
-// leader so that it finds out whether it still has a majority, a follower of a leader there so that it
-// stands for election if nobody else does.
-func (e *Engine) BrokerDown(n kafkaproto.NodeID) {
-	e.setUp(n, false)
-	e.stir(n)
+// Voters gives the brokers of a group's voters, the preferred leader first; nil when this broker holds
+// no voter of it (liveness.Replicas).
+func (e *Engine) Voters(id kafkaproto.PartitionID) (voters []kafkaproto.NodeID, urgent bool) {
+	r := e.group(id)
+	if r == nil {
+		return nil, false
+	}
+	return *r.voters.Load(), r.p.log.Config().Internal
 }
 
-func (e *Engine) stir(n kafkaproto.NodeID) {
-	for _, p := range e.All() {
-		if r := p.rep.Load(); r != nil && r.involves(n) {
-			r.do(func(*group.Group) { r.idle = 0 })
-		}
-	}
-}
-
-// involves tells whether the news of a broker's life or death concern the group: it is led here, or
-// there.
-func (r *replicated) involves(n kafkaproto.NodeID) bool {
-	lead := r.lead.Load()
-	if lead.Leader == n || lead.Leader == noNode {
-		return true
-	}
-	if !lead.Leading {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, node := range r.nodes {
-		if node == n {
-			return true
-		}
-	}
-	return false
+// Lags tells whether a replica on the broker may lack something of a group that this one leads
+// (liveness.Replicas). One that was started anew lacks at least the leader's name.
+func (e *Engine) Lags(id kafkaproto.PartitionID, node kafkaproto.NodeID) bool {
+	voters, _ := e.Voters(id)
+	return slices.Contains(voters, node)
 }
 
 // Campaign has this broker's replica stand for election now: its leader's broker is dead. Without the
 // leader being forgotten first the others would still hold to its lease.
 func (e *Engine) Campaign(id kafkaproto.PartitionID) {
-	p := e.ByID(id)
-	if p == nil {
-		return
-	}
-	r := p.rep.Load()
+	r := e.group(id)
 	if r == nil {
 		return
 	}

@@ -30,6 +30,9 @@ type Leadership struct {
 	Epoch  kafkaproto.LeaderEpoch
 	// Leading: it is this broker; Ready: and what it shows is up to date (KIP-207).
 	Leading, Ready bool
+	// InSync, of a leader: the brokers whose replicas had everything a short while ago, in the order of
+	// preference. It is not to be changed. A broker that has died since is still in it.
+	InSync []kafkaproto.NodeID
 }
 
 const noNode kafkaproto.NodeID = -1
@@ -43,6 +46,7 @@ type replicated struct {
 
 	queued atomic.Bool // in the engine's run queue
 	lead   atomic.Pointer[Leadership]
+	voters atomic.Pointer[[]kafkaproto.NodeID] // preferred first; empty when this replica is none
 
 	in struct {
 		sync.Mutex
@@ -60,6 +64,9 @@ type replicated struct {
 	reported bool                         // OnPlaced was told of target
 	dead     error                        // the group is out of use
 	idle     int                          // ticks since anything happened
+	ticks    int                          // since the start
+	caughtAt map[uint64]int               // of a leader: when each replica was seen to have everything
+	lastAt   uint64                       // the last index at the tick before
 	spare    inbox
 }
 
@@ -104,6 +111,7 @@ func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
 	}
 	r.g = g
 	r.assign(s)
+	r.setVoters()
 	r.lead.Store(&Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(g.Role().Term)})
 	p.hw.Store(int64(g.HighWatermark()))
 	return r, nil
@@ -277,7 +285,7 @@ func (r *replicated) stepAll(after *after) {
 		f(r.g)
 	}
 	for range s.ticks {
-		r.ticked()
+		r.ticked(after)
 	}
 	for _, w := range s.proposals {
 		w.a, w.err = r.g.Propose(w.b, w.o)
@@ -322,23 +330,26 @@ func (r *replicated) publish(out *group.Output, after *after) {
 	if out.Truncated >= 0 {
 		r.p.truncated(out.Truncated, after)
 	}
+	if out.Conf != nil {
+		r.reported = false
+		r.setVoters()
+	}
 	if out.RoleChanged {
-		lead := &Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(out.Role.Term),
+		lead := Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(out.Role.Term),
 			Leading: out.Role.Leading, Ready: out.Role.Ready}
 		if node, ok := r.nodes[out.Role.Leader]; ok {
 			lead.Leader = node
 		}
-		r.lead.Store(lead)
-		if told := r.e.onLeadership; told != nil {
-			after.add(func() { told(r.p, *lead) })
+		if lead.Leading {
+			r.caughtAt, r.lastAt = make(map[uint64]int), 0
+			lead.InSync = *r.voters.Load() // each gets the time of lagTicks to prove it
+			r.g.Progress(func(id uint64, _ group.Progress) { r.caughtAt[id] = r.ticks })
 		}
+		r.setLeadership(lead, after)
 		after.add(r.p.wake)
 	}
 	if out.Committed {
 		r.p.committed(out.HighWatermark, after)
-	}
-	if out.Conf != nil {
-		r.reported = false
 	}
 }
 
@@ -351,8 +362,9 @@ func (r *replicated) ship(m pb.Message) {
 const blockedRetry = 5
 
 // ticked is one tick of the group, with what the leader looks after.
-func (r *replicated) ticked() {
+func (r *replicated) ticked(after *after) {
 	r.idle++
+	r.ticks++
 	r.g.Tick()
 	// The preferred leader does not wait for the election timeout: the others may have opened the
 	// partition after it asked them first.
@@ -364,6 +376,7 @@ func (r *replicated) ticked() {
 	}
 	if r.g.Role().Ready {
 		r.reconcile()
+		r.lookAtLag(after)
 	}
 	if r.mayRest() {
 		r.e.rest(r)

@@ -373,6 +373,49 @@ func wantPlaced(t *testing.T, f *fabric, node kafkaproto.NodeID, want []Replica)
 	t.Fatalf("broker %d was not told that the partition is on %v", node, want)
 }
 
+// TestMinInSync: a follower that does not follow leaves the set in time, one whose broker is dead at
+// once; with too few of them an append that would wait for all is refused, others are not.
+func TestMinInSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		f.open(Spec{Replicas: on(1, 2, 3), MinInSync: 3})
+		p := f.leader()
+		all := func() error {
+			_, err := p.Append(oneRecord("all"), AppendOptions{All: true})
+			return err
+		}
+		if err := all(); err != nil {
+			t.Fatal(err)
+		}
+		f.isolate(3, true)
+		for range 120 {
+			mustCommit(t, p, "one")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := p.Leadership().InSync; fmt.Sprint(got) != "[1 2]" {
+			t.Errorf("in sync are %v", got)
+		}
+		if err := all(); !errors.Is(err, kerr.NotEnoughReplicas) {
+			t.Errorf("with two of three in sync: %v", err)
+		}
+		p.SetMinInSync(2)
+		if err := all(); err != nil {
+			t.Error(err)
+		}
+		f.brokers[0].engine.BrokerDown(2)
+		if err := all(); !errors.Is(err, kerr.NotEnoughReplicas) {
+			t.Errorf("with a dead broker in sync: %v", err)
+		}
+		f.brokers[0].engine.BrokerUp(2)
+		f.isolate(3, false)
+		time.Sleep(3 * time.Second)
+		if got := p.Leadership().InSync; fmt.Sprint(got) != "[1 2 3]" {
+			t.Errorf("in sync are %v", got)
+		}
+	})
+}
+
 // TestQuiet: a group in which nothing happens costs nothing; a write wakes it, and so does the death of
 // its leader's broker, without any tick having told of it.
 func TestQuiet(t *testing.T) {
@@ -407,6 +450,7 @@ func TestQuiet(t *testing.T) {
 			f.brokers[n-1].engine.BrokerDown(1)
 			f.brokers[0].engine.BrokerDown(n)
 		}
+		f.brokers[0].engine.Wake(partitionID(1))
 		began := time.Now()
 		f.brokers[1].engine.Campaign(partitionID(1))
 		synctest.Wait()
