@@ -83,11 +83,14 @@ type Spec struct {
 	Replicas []Replica
 	// Adding are not voters yet, Removing are to be none (KIP-455).
 	Adding, Removing []Replica
+	// Managed: a group whatever the number of its replicas, that stays where it is until Place is called.
+	// Replicas are who is known, Adding those of them that were none when the log began.
+	Managed bool
 	// MinInSync is min.insync.replicas; it is capped at the number of voters (ruling 14).
 	MinInSync int32
 }
 
-func (s *Spec) solo() bool { return len(s.Replicas) <= 1 }
+func (s *Spec) solo() bool { return len(s.Replicas) <= 1 && !s.Managed }
 
 // Open opens or makes the partitions, with one journal commit for those in solo form, which are led
 // from then on. A partition whose log is damaged is opened offline: it answers errors, and the others go

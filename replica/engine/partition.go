@@ -102,6 +102,9 @@ func (p *Partition) Offline() error {
 // AppendOptions says how a batch is appended.
 type AppendOptions struct {
 	NowMs int64 // broker time, milliseconds since 1970
+	// Epoch, when above 0, has the append refused unless this broker leads in that term: who has worked
+	// out a batch from what the log holds knows then that nothing has come between. Groups only.
+	Epoch kafkaproto.LeaderEpoch
 	// All: the answer waits for WhenCommitted (acks=all), so that too few replicas in sync are a reason to
 	// refuse.
 	All bool
@@ -128,7 +131,7 @@ func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error)
 			return AppendResult{}, err
 		}
 	}
-	a, err := p.append(b, store.AppendOptions{NowMs: o.NowMs})
+	a, err := p.append(b, o)
 	if err != nil {
 		return AppendResult{}, errOffline(p.tp, err)
 	}
@@ -138,7 +141,7 @@ func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error)
 	}, nil
 }
 
-func (p *Partition) append(b batch.Batch, o store.AppendOptions) (store.Appended, error) {
+func (p *Partition) append(b batch.Batch, o AppendOptions) (store.Appended, error) {
 	if r := p.rep.Load(); r != nil {
 		return r.append(b, o)
 	}
@@ -147,7 +150,7 @@ func (p *Partition) append(b batch.Batch, o store.AppendOptions) (store.Appended
 		p.form.RUnlock()
 		return r.append(b, o)
 	}
-	a, err := p.log.Append(b, o)
+	a, err := p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
 	p.form.RUnlock()
 	if err == nil && !a.Duplicate {
 		p.advance() // relaxed: what is written is visible
@@ -259,6 +262,14 @@ func (p *Partition) shut(err error) {
 		r.end(err)
 	}
 	p.fail(err)
+}
+
+// Roll begins a new segment, so that what lies below can be removed.
+func (p *Partition) Roll() error {
+	if err := p.Offline(); err != nil {
+		return err
+	}
+	return p.log.Roll()
 }
 
 // DeleteRecords moves the log start to off, -1 standing for the high watermark, and returns it

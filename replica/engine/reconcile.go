@@ -12,7 +12,8 @@ import (
 //
 //	add what is missing, as learners
 //	      | caught up
-//	one joint change: learners become voters, who is not in the target goes
+//	one joint change: learners become voters, voters that are to be learners do so, who is not in the
+//	target goes
 //	      | applied
 //	OnPlaced
 //
@@ -20,18 +21,23 @@ import (
 // by it. One change at a time; each call proposes at most one.
 func (r *replicated) reconcile() {
 	conf := r.g.Conf()
-	if len(conf.VotersOutgoing) > 0 || len(r.target) == 0 {
+	if len(conf.VotersOutgoing) > 0 || len(r.target) == 0 || r.awaitsPlace() {
 		return // a joint change is on its way
 	}
 	want := func(id uint64) bool {
 		return slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id })
 	}
-	var promote []uint64
+	var promote, demote []uint64
 	for _, m := range r.target {
 		switch {
 		case slices.Contains(conf.Voters, m.ID):
+			if m.Learner {
+				demote = append(demote, m.ID)
+			}
 		case slices.Contains(conf.Learners, m.ID):
-			promote = append(promote, m.ID)
+			if !m.Learner {
+				promote = append(promote, m.ID)
+			}
 		default:
 			r.change(pb.ConfChangeSingle{Type: pb.ConfChangeAddLearnerNode, NodeID: m.ID})
 			return
@@ -40,9 +46,15 @@ func (r *replicated) reconcile() {
 	if !r.caughtUp(promote) {
 		return
 	}
+	mayVote := want(r.self) && !slices.Contains(demote, r.self)
 	var changes []pb.ConfChangeSingle
 	for _, id := range promote {
 		changes = append(changes, pb.ConfChangeSingle{Type: pb.ConfChangeAddNode, NodeID: id})
+	}
+	for _, id := range demote {
+		if id != r.self {
+			changes = append(changes, pb.ConfChangeSingle{Type: pb.ConfChangeAddLearnerNode, NodeID: id})
+		}
 	}
 	for _, id := range slices.Concat(conf.Voters, conf.Learners) {
 		if !want(id) && id != r.self {
@@ -52,7 +64,7 @@ func (r *replicated) reconcile() {
 	switch {
 	case len(changes) > 0:
 		r.change(changes...)
-	case !want(r.self):
+	case !mayVote:
 		r.g.TransferLeader(r.successor())
 	case !r.reported:
 		r.reported = true
@@ -91,7 +103,7 @@ func (r *replicated) caughtUp(ids []uint64) bool {
 func (r *replicated) successor() uint64 {
 	best, most := uint64(0), uint64(0)
 	r.g.Progress(func(id uint64, p group.Progress) {
-		inTarget := slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id })
+		inTarget := slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id && !m.Learner })
 		if id != r.self && inTarget && !p.Learner && p.Active && p.Match >= most {
 			best, most = id, p.Match
 		}

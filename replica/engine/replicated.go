@@ -22,6 +22,8 @@ import (
 type Replica struct {
 	ID   uint64
 	Node kafkaproto.NodeID
+	// Learner: it has everything and does not vote, for good.
+	Learner bool
 }
 
 // Leadership is who leads a partition, as this broker knows it.
@@ -44,9 +46,11 @@ type replicated struct {
 	e    *Engine
 	self uint64
 
-	queued atomic.Bool // in the engine's run queue
-	lead   atomic.Pointer[Leadership]
-	voters atomic.Pointer[[]kafkaproto.NodeID] // preferred first; empty when this replica is none
+	queued  atomic.Bool // in the engine's run queue
+	lead    atomic.Pointer[Leadership]
+	voters  atomic.Pointer[[]kafkaproto.NodeID] // preferred first; empty when this replica is none
+	members atomic.Pointer[Members]
+	managed bool
 
 	in struct {
 		sync.Mutex
@@ -68,6 +72,11 @@ type replicated struct {
 	caughtAt map[uint64]int               // of a leader: when each replica was seen to have everything
 	lastAt   uint64                       // the last index at the tick before
 	spare    inbox
+
+	placeEpoch kafkaproto.LeaderEpoch // of a managed group: the term that target is for
+	confirms   []confirm
+	confirmed  uint64 // the id of the last one
+	refused    []func(error)
 }
 
 // inbox is what one round takes.
@@ -81,7 +90,7 @@ type inbox struct {
 
 type proposal struct {
 	b    batch.Batch
-	o    store.AppendOptions
+	o    AppendOptions
 	a    store.Appended
 	err  error
 	done bool
@@ -89,13 +98,17 @@ type proposal struct {
 
 // newReplicated puts the log into its replicated form and makes the group.
 func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
-	r := &replicated{p: p, e: e, nodes: make(map[uint64]kafkaproto.NodeID)}
+	r := &replicated{p: p, e: e, managed: s.Managed, nodes: make(map[uint64]kafkaproto.NodeID)}
 	var conf pb.ConfState
 	for _, m := range s.Replicas {
 		if m.Node == e.self {
 			r.self = m.ID
 		}
-		if !m.isIn(s.Adding) {
+		switch {
+		case m.isIn(s.Adding):
+		case m.Learner:
+			conf.Learners = append(conf.Learners, m.ID)
+		default:
 			conf.Voters = append(conf.Voters, m.ID)
 		}
 	}
@@ -111,7 +124,7 @@ func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
 	}
 	r.g = g
 	r.assign(s)
-	r.setVoters()
+	r.setMembers()
 	r.lead.Store(&Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(g.Role().Term)})
 	p.hw.Store(int64(g.HighWatermark()))
 	return r, nil
@@ -124,6 +137,9 @@ func (r *replicated) assign(s *Spec) {
 	for _, m := range s.Replicas {
 		r.nodes[m.ID] = m.Node
 	}
+	if r.managed {
+		return
+	}
 	target := slices.DeleteFunc(slices.Clone(s.Replicas), func(m Replica) bool { return m.isIn(s.Removing) })
 	if !slices.Equal(target, r.target) {
 		r.target, r.reported = target, false
@@ -131,7 +147,7 @@ func (r *replicated) assign(s *Spec) {
 }
 
 // append proposes one batch and writes it. Many callers at once are done by the first of them.
-func (r *replicated) append(b batch.Batch, o store.AppendOptions) (store.Appended, error) {
+func (r *replicated) append(b batch.Batch, o AppendOptions) (store.Appended, error) {
 	w := &proposal{b: b, o: o}
 	r.in.Lock()
 	r.in.proposals = append(r.in.proposals, w)
@@ -288,13 +304,21 @@ func (r *replicated) stepAll(after *after) {
 		r.ticked(after)
 	}
 	for _, w := range s.proposals {
-		w.a, w.err = r.g.Propose(w.b, w.o)
+		w.a, w.err = r.propose(w)
 	}
 	out := r.g.Flush()
 	for _, w := range s.proposals {
 		w.done = true
 	}
 	r.publish(&out, after)
+}
+
+func (r *replicated) propose(w *proposal) (store.Appended, error) {
+	if e := w.o.Epoch; e > 0 && uint64(e) != r.g.Role().Term {
+		return store.Appended{}, kafkaproto.Faultf(kerr.NotLeaderForPartition,
+			"this broker does not lead %s in epoch %d any more", r.p.tp, e)
+	}
+	return r.g.Propose(w.b, store.AppendOptions{NowMs: w.o.NowMs})
 }
 
 // isNews tells whether a message says more than that its sender lives.
@@ -332,7 +356,8 @@ func (r *replicated) publish(out *group.Output, after *after) {
 	}
 	if out.Conf != nil {
 		r.reported = false
-		r.setVoters()
+		r.setMembers()
+		after.add(r.p.wake)
 	}
 	if out.RoleChanged {
 		lead := Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(out.Role.Term),
@@ -348,6 +373,7 @@ func (r *replicated) publish(out *group.Output, after *after) {
 		r.setLeadership(lead, after)
 		after.add(r.p.wake)
 	}
+	r.answerConfirms(out, after)
 	if out.Committed {
 		r.p.committed(out.HighWatermark, after)
 	}
@@ -368,7 +394,7 @@ func (r *replicated) ticked(after *after) {
 	r.g.Tick()
 	// The preferred leader does not wait for the election timeout: the others may have opened the
 	// partition after it asked them first.
-	if r.g.Role().Leader == 0 && r.target[0].ID == r.self && r.idle%2 == 0 {
+	if r.g.Role().Leader == 0 && !r.managed && r.target[0].ID == r.self && r.idle%2 == 0 {
 		_ = r.g.Campaign()
 	}
 	if r.g.Blocked() != nil && r.idle%blockedRetry == 0 {

@@ -41,6 +41,9 @@ func (g *Group) Flush() Output {
 			g.role.Term = rd.HardState.Term
 			g.roleMoved()
 		}
+		for i := range rd.ReadStates {
+			g.out.Reads = append(g.out.Reads, rd.ReadStates[i].RequestCtx)
+		}
 		var send []pb.Message
 		for i := range rd.Messages {
 			switch m := &rd.Messages[i]; m.To {

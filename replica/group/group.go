@@ -53,6 +53,7 @@ type Output struct {
 	Role          Role
 	RoleChanged   bool
 	Conf          *pb.ConfState // the configuration that came into force
+	Reads         [][]byte      // what was given to ReadIndex, and is so
 }
 
 // Group is one replica of one partition.
@@ -296,6 +297,10 @@ func (g *Group) ForgetLeader() error { return g.rn.ForgetLeader() }
 
 // TransferLeader asks the leader, when it is this replica, to hand over to another.
 func (g *Group) TransferLeader(to uint64) { g.rn.TransferLeader(to) }
+
+// ReadIndex asks the others whether this replica leads still; Output.Reads has ctx once they say so, and
+// never when they do not. It is for a leader that is Ready.
+func (g *Group) ReadIndex(ctx []byte) { g.rn.ReadIndex(ctx) }
 
 // ReportUnreachable tells that messages to a replica were lost.
 func (g *Group) ReportUnreachable(id uint64) { g.rn.ReportUnreachable(id) }
