@@ -21,15 +21,17 @@
 //	E4  A watcher is told of every move it could miss: it registers first and reads after.
 //	E5  Who holds a group's lock does all that is in its inbox: no group has a goroutine, none waits for
 //	    a sync or a socket under the lock, and callers that come together are done together.
-//	E6  A partition goes from its solo form into the replicated one when its log is synced to its end,
-//	    with appends held back meanwhile.
+//	E6  A partition changes its form when its log is synced to its end and all of it is committed, with
+//	    appends held back meanwhile.
+//	E7  A replica behind raft's window gets files (ship.go), and raft hears of them when they are staged
+//	    and synced.
 //
 // Lock order: Partition.form, replicated.mu, Partition.mu, the inbox, then the log's own. No lock but a
 // group's is held over disk, none over a callback.
 //
-// Goroutines: the workers that run groups and the ticker, when there is a transport; Close waits for
-// them. All else runs on the callers' goroutines and on the store's committer.
+// Goroutines: the workers that run groups and the ticker, when there is a transport, and one for each
+// replica that fetches files; Close waits for all of them. All else runs on the callers' goroutines and on the store's committer.
 //
-// State of the work: files for replicas that have fallen behind the window, the way back to
-// the solo form and min.insync.replicas above a majority are not here yet.
+// State of the work: with min.insync.replicas above a majority an answer does not wait for more than
+// the majority yet.
 package engine

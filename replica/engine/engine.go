@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 
@@ -27,6 +29,8 @@ type Options struct {
 	Self kafkaproto.NodeID
 	// Transport sends to the other brokers. Engine.Raft takes what comes from them.
 	Transport Sender
+	// Files fetches segments from them; Engine.Stream gives those of this broker.
+	Files Opener
 	// OnLeadership is told each change of a partition's leadership, without locks held; calls for one
 	// partition may overtake each other: the higher epoch is the newer one.
 	OnLeadership func(*Partition, Leadership)
@@ -42,6 +46,11 @@ type Sender interface {
 	Send(to kafkaproto.NodeID, m transport.Message)
 }
 
+// Opener is the part of a transport that brings files.
+type Opener interface {
+	OpenStream(ctx context.Context, to kafkaproto.NodeID, method uint16, body []byte) (io.ReadCloser, error)
+}
+
 // Engine holds this broker's partitions.
 type Engine struct {
 	store *store.Store
@@ -50,6 +59,8 @@ type Engine struct {
 
 	self         kafkaproto.NodeID
 	transport    Sender
+	files        Opener
+	tasks        tasks // fetches of files
 	onLeadership func(*Partition, Leadership)
 	onPlaced     func(*Partition, []Replica)
 	sched        schedule
@@ -66,9 +77,10 @@ type Engine struct {
 // New makes an engine without partitions; the caller opens them from its metadata.
 func New(o Options) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, log: o.Logger.With("component", "replica"),
-		self: o.Self, transport: o.Transport, onLeadership: o.OnLeadership, onPlaced: o.OnPlaced}
+		self: o.Self, transport: o.Transport, files: o.Files, onLeadership: o.OnLeadership, onPlaced: o.OnPlaced}
 	e.mu.byTP = make(map[kafkaproto.TopicPartition]*Partition)
 	e.mu.byID = make(map[kafkaproto.PartitionID]*Partition)
+	e.tasks.ctx, e.tasks.cancel = context.WithCancel(context.Background())
 	e.startWorkers(o.Manual || o.Transport == nil)
 	return e
 }
@@ -169,7 +181,11 @@ func (e *Engine) assign(p *Partition, s *Spec) error {
 		if err := e.replicate(p, s); err != nil {
 			return fmt.Errorf("replicate %s: %w", p.tp, err)
 		}
+		e.settle(p)
 		return nil
+	}
+	if s.solo() {
+		return e.toSolo(p, r)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +193,49 @@ func (e *Engine) assign(p *Partition, s *Spec) error {
 	return nil
 }
 
-// replicate makes the partition's group. The preferred leader asks to be elected at once.
+// settle waits until the only voter of a group that has just left its solo form leads it, so that
+// writers find no gap: its vote, its own acknowledgement, each durable.
+func (e *Engine) settle(p *Partition) {
+	r := p.rep.Load()
+	for range 5 {
+		if r.run(); r.lead.Load().Leading || p.log.Flush() != nil {
+			return
+		}
+	}
+}
+
+// errSolo is why a group is out of use whose partition has gone back to its solo form.
+var errSolo = errors.New("partition is in its solo form")
+
+// toSolo takes a partition of which this broker has the only replica left back to its solo form, with
+// clients running. A group that is not at rest stays as it is: one voter commits by itself as well.
+func (e *Engine) toSolo(p *Partition, r *replicated) error {
+	p.form.Lock() // appends find the new form behind it
+	defer p.form.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	conf := r.g.Conf()
+	if r.dead != nil || len(conf.Voters) != 1 || conf.Voters[0] != r.self ||
+		len(conf.VotersOutgoing)+len(conf.Learners)+len(conf.LearnersNext) > 0 {
+		return nil
+	}
+	if err := p.log.StopReplica(); err != nil {
+		e.log.Info("partition keeps its replicated form", "partition", p.tp.String(), "error", err)
+		return nil
+	}
+	r.dead = errSolo
+	e.rest(r)
+	if err := e.store.StartSolo(p.log); err != nil {
+		return fmt.Errorf("lead %s: %w", p.tp, err)
+	}
+	p.log.Observe(p.observe)
+	p.rep.Store(nil)
+	p.advance()
+	return nil
+}
+
+// replicate makes the partition's group. The preferred leader asks to be elected at once, and so does
+// the only voter.
 func (e *Engine) replicate(p *Partition, s *Spec) error {
 	r, err := e.newReplicated(p, s)
 	if err != nil {
@@ -186,7 +244,7 @@ func (e *Engine) replicate(p *Partition, s *Spec) error {
 	p.log.Observe(r.observe)
 	p.rep.Store(r)
 	e.activate(r)
-	if s.Replicas[0].ID == r.self {
+	if conf := r.g.Conf(); s.Replicas[0].ID == r.self || len(conf.Voters) == 1 && conf.Voters[0] == r.self {
 		r.do(func(g *group.Group) { _ = g.Campaign() })
 	}
 	return nil

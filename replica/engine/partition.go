@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -143,12 +144,14 @@ func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error)
 
 func (p *Partition) append(b batch.Batch, o AppendOptions) (store.Appended, error) {
 	if r := p.rep.Load(); r != nil {
-		return r.append(b, o)
+		if a, err := r.append(b, o); !errors.Is(err, errSolo) {
+			return a, err
+		}
 	}
 	p.form.RLock()
-	if r := p.rep.Load(); r != nil {
+	if p.rep.Load() != nil {
 		p.form.RUnlock()
-		return r.append(b, o)
+		return p.append(b, o)
 	}
 	a, err := p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
 	p.form.RUnlock()

@@ -71,6 +71,8 @@ type replicated struct {
 	ticks    int                          // since the start
 	caughtAt map[uint64]int               // of a leader: when each replica was seen to have everything
 	lastAt   uint64                       // the last index at the tick before
+	shipped  map[uint64]int               // of a leader: when each replica was last sent files, or told of them
+	fetching bool                         // files are on their way here
 	spare    inbox
 
 	placeEpoch kafkaproto.LeaderEpoch // of a managed group: the term that target is for
@@ -98,17 +100,14 @@ type proposal struct {
 
 // newReplicated puts the log into its replicated form and makes the group.
 func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
-	r := &replicated{p: p, e: e, managed: s.Managed, nodes: make(map[uint64]kafkaproto.NodeID)}
+	r := &replicated{p: p, e: e, managed: s.Managed, nodes: make(map[uint64]kafkaproto.NodeID),
+		shipped: make(map[uint64]int)}
 	var conf pb.ConfState
 	for _, m := range s.Replicas {
 		if m.Node == e.self {
 			r.self = m.ID
 		}
-		switch {
-		case m.isIn(s.Adding):
-		case m.Learner:
-			conf.Learners = append(conf.Learners, m.ID)
-		default:
+		if !m.isIn(s.Adding) {
 			conf.Voters = append(conf.Voters, m.ID)
 		}
 	}
@@ -293,6 +292,10 @@ func (r *replicated) stepAll(after *after) {
 	}
 	for i := range s.msgs {
 		r.hearVote(&s.msgs[i])
+		if s.msgs[i].Raft.Type == pb.MsgSnap {
+			r.fetch(s.msgs[i].Raft)
+			continue
+		}
 		if err := r.g.Step(&s.msgs[i]); err != nil {
 			r.e.log.Warn("message refused", "partition", r.p.tp.String(), "replica", s.msgs[i].Raft.From, "error", err)
 		}
@@ -379,11 +382,6 @@ func (r *replicated) publish(out *group.Output, after *after) {
 	}
 }
 
-// ship sends files to a replica that has fallen behind the window.
-func (r *replicated) ship(m pb.Message) {
-	r.g.ReportSnapshot(m.To, false)
-}
-
 // blockedRetry is how many ticks lie between two tries of a write that failed.
 const blockedRetry = 5
 
@@ -403,6 +401,7 @@ func (r *replicated) ticked(after *after) {
 	if r.g.Role().Ready {
 		r.reconcile()
 		r.lookAtLag(after)
+		r.giveUpShipping()
 	}
 	if r.mayRest() {
 		r.e.rest(r)

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"path"
@@ -34,13 +36,14 @@ type fabric struct {
 }
 
 type testBroker struct {
-	f      *fabric
-	node   kafkaproto.NodeID
-	fs     vfs.FS
-	store  *store.Store
-	engine *Engine
-	placed [][]Replica
-	sent   atomic.Int64
+	f       *fabric
+	node    kafkaproto.NodeID
+	fs      vfs.FS
+	store   *store.Store
+	engine  *Engine
+	placed  [][]Replica
+	sent    atomic.Int64
+	streams atomic.Int64
 }
 
 func (b *testBroker) Send(to kafkaproto.NodeID, m transport.Message) {
@@ -55,6 +58,18 @@ func (b *testBroker) Send(to kafkaproto.NodeID, m transport.Message) {
 	case line <- m:
 	default: // full
 	}
+}
+
+// OpenStream asks the other engine itself.
+func (b *testBroker) OpenStream(ctx context.Context, to kafkaproto.NodeID, method uint16, body []byte) (io.ReadCloser, error) {
+	b.f.mu.Lock()
+	cut := b.f.cut[[2]kafkaproto.NodeID{b.node, to}]
+	b.f.mu.Unlock()
+	if cut || method != StreamSnapshot {
+		return nil, errors.New("not reachable")
+	}
+	b.streams.Add(1)
+	return b.f.brokers[to-1].engine.Stream(ctx, b.node, body)
 }
 
 // newFabric starts n brokers, 1 to n.
@@ -100,7 +115,7 @@ func (b *testBroker) start() {
 	if err != nil {
 		b.f.t.Fatal(err)
 	}
-	b.engine = New(Options{Store: b.store, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Self: b.node, Transport: b,
+	b.engine = New(Options{Store: b.store, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Self: b.node, Transport: b, Files: b,
 		OnPlaced: func(_ *Partition, on []Replica) {
 			b.f.mu.Lock()
 			defer b.f.mu.Unlock()
@@ -148,7 +163,7 @@ func on(nodes ...kafkaproto.NodeID) []Replica {
 // open gives the partition to the brokers that are to have a replica.
 func (f *fabric) open(s Spec) {
 	f.t.Helper()
-	s.ID, s.TP, s.Config.Strict = partitionID(1), partitionName(1), true
+	s.ID, s.TP, s.Config.Strict, s.Config.Delete = partitionID(1), partitionName(1), true, true
 	for _, r := range s.Replicas {
 		if err := f.brokers[r.Node-1].engine.Open(s); err != nil {
 			f.t.Fatal(err)
@@ -371,6 +386,99 @@ func wantPlaced(t *testing.T, f *fabric, node kafkaproto.NodeID, want []Replica)
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("broker %d was not told that the partition is on %v", node, want)
+}
+
+// TestBackToSolo: three replicas become one, with writers running; what they were told stays.
+func TestBackToSolo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		f.open(Spec{Replicas: on(1, 2, 3)})
+		p := f.leader()
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var acked atomic.Int64
+		for range 4 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if a, err := p.Append(oneRecord("x"), AppendOptions{}); err == nil {
+						done := make(chan error, 1)
+						p.WhenCommitted(a.End, func(err error) { done <- err })
+						if <-done == nil {
+							acked.Add(1)
+						}
+					} else {
+						t.Error(err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		f.open(Spec{Replicas: on(1, 2, 3), Removing: on(2, 3)})
+		wantPlaced(t, f, 1, on(1))
+		for p.rep.Load() != nil { // it waits for a moment without a write
+			f.open(Spec{Replicas: on(1)})
+			time.Sleep(7 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		close(stop)
+		wg.Wait()
+		if n := acked.Load(); n == 0 || kafkaproto.Offset(n) != p.HighWatermark() {
+			t.Errorf("%d acknowledged, high watermark %d", n, p.HighWatermark())
+		}
+		if lead := p.Leadership(); !lead.Leading || !lead.Ready {
+			t.Errorf("%+v", lead)
+		}
+		f.open(Spec{Replicas: on(1, 2, 3), Adding: on(2, 3)}) // under their old numbers, which a controller never gives
+		mustCommit(t, p, "and back")
+	})
+}
+
+// TestFiles: a replica that has fallen behind what the leader keeps as entries gets files, goes on with
+// entries, and can lead.
+func TestFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		spec := Spec{Replicas: on(1, 2, 3)}
+		spec.Config.SegmentBytes, spec.Config.RetentionBytes, spec.Config.RetentionAge = 1<<10, -1, -1
+		f.open(spec)
+		p := f.leader()
+		mustCommit(t, p, "first")
+		f.same(1, 2, 3)
+		f.isolate(3, true)
+		for i := range 100 {
+			mustCommit(t, p, fmt.Sprint("value ", i))
+		}
+		if _, err := p.DeleteRecords(60); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		f.isolate(3, false)
+		for range 300 {
+			synctest.Wait()
+			if f.at(3).HighWatermark() == 101 {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if q := f.at(3); q.HighWatermark() != 101 || q.LogStart() != 60 || f.brokers[2].streams.Load() != 1 {
+			t.Fatalf("high watermark %d, log start %d, %d streams", q.HighWatermark(), q.LogStart(), f.brokers[2].streams.Load())
+		}
+		mustCommit(t, p, "as an entry")
+		f.same(1, 2) // 3 has other segments below the log start
+		f.brokers[0].engine.BrokerDown(2)
+		f.isolate(1, true)
+		f.brokers[2].engine.BrokerDown(1)
+		f.brokers[1].engine.BrokerDown(1)
+		f.brokers[2].engine.Campaign(partitionID(1))
+		mustCommit(t, f.leader(1, 2), "led by who got files")
+	})
 }
 
 // TestMinInSync: a follower that does not follow leaves the set in time, one whose broker is dead at

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"runtime"
 	"slices"
 	"strings"
@@ -111,7 +112,31 @@ func (e *Engine) Run() {
 	}
 }
 
+// tasks are what takes longer than a step of a group: they run on goroutines of their own.
+type tasks struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.RWMutex // a task begins, or the last one has begun
+	wg     sync.WaitGroup
+}
+
+// spawn runs f beside the groups; with Options.Manual at once.
+func (e *Engine) spawn(f func(context.Context)) {
+	if e.sched.manual {
+		f(e.tasks.ctx)
+		return
+	}
+	e.tasks.mu.RLock()
+	defer e.tasks.mu.RUnlock()
+	if e.tasks.ctx.Err() == nil {
+		e.tasks.wg.Go(func() { f(e.tasks.ctx) })
+	}
+}
+
 func (e *Engine) stopWorkers() {
+	e.tasks.mu.Lock()
+	e.tasks.cancel()
+	e.tasks.mu.Unlock()
 	s := &e.sched
 	s.mu.Lock()
 	s.stopped = true
@@ -122,6 +147,7 @@ func (e *Engine) stopWorkers() {
 	}
 	s.wake.Broadcast()
 	s.workers.Wait()
+	e.tasks.wg.Wait()
 }
 
 // Raft takes messages of a peer (transport.Handler).

@@ -59,6 +59,12 @@ func (g *Group) Flush() Output {
 			g.send(send[i])
 		}
 	}
+	if g.staged != nil && len(g.blocked) == 0 {
+		if err := g.staged.Discard(); err != nil {
+			g.logger.Warn("discard snapshot", "partition", g.log.TP().String(), "error", err)
+		}
+		g.staged = nil
+	}
 	clear(g.arrived)
 	g.proposed = g.proposed[:0]
 	out := *g.out
@@ -157,9 +163,9 @@ func (g *Group) payload(e *pb.Entry) (batch.Batch, bool) {
 // into the queue.
 func (g *Group) write(m *pb.Message) error {
 	if m.Snapshot != nil && !raft.IsEmptySnap(*m.Snapshot) {
-		// The files are in place: they were installed before raft heard of the snapshot.
-		g.conf = m.Snapshot.Metadata.ConfState
-		g.out.Conf = &m.Snapshot.Metadata.ConfState
+		if err := g.install(m.Snapshot); err != nil {
+			return err
+		}
 	}
 	if len(m.Entries) > 0 {
 		ents := make([]store.Entry, len(m.Entries))
@@ -194,6 +200,22 @@ func (g *Group) write(m *pb.Message) error {
 	if len(m.Responses) > 0 {
 		g.waiting = append(g.waiting, waiting{ticket: g.last, responses: m.Responses})
 	}
+	return nil
+}
+
+// install puts the staged files in the place of the log.
+func (g *Group) install(snap *pb.Snapshot) error {
+	ref, err := store.ParseSnapshotRef(snap.Data)
+	if err != nil || g.staged == nil {
+		panic(fmt.Sprintf("group: snapshot %d of %s, staged %t: %v", snap.Metadata.Index, g.log.TP(), g.staged != nil, err))
+	}
+	t, err := g.log.InstallSnapshot(*snap, g.staged)
+	if err != nil {
+		return err
+	}
+	g.staged, g.last, g.conf = nil, t, snap.Metadata.ConfState
+	g.out.Conf = &snap.Metadata.ConfState
+	g.hw, g.out.Committed = max(g.hw, ref.Next), true
 	return nil
 }
 

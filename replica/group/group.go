@@ -73,6 +73,8 @@ type Group struct {
 	role     Role
 	hw       kafkaproto.Offset
 
+	staged *store.Staging // files of a snapshot that was stepped
+
 	last    store.Ticket // of the last write
 	durable store.Ticket // writes up to this one are
 	waiting []waiting    // answers, in the order of their tickets (P1)
@@ -207,6 +209,9 @@ func (g *Group) Step(m *transport.Message) error {
 	if m.Raft.To != g.self || raft.IsLocalMsg(m.Raft.Type) || m.Raft.From == g.self {
 		return nil // of an earlier replica of ours, which is gone
 	}
+	if m.Raft.Type == pb.MsgSnap {
+		return fmt.Errorf("snapshot for %s without its files", g.log.TP())
+	}
 	if m.Raft.Type == pb.MsgApp && len(m.Raft.Entries) > 0 {
 		if err := g.takePayload(m); err != nil {
 			return err
@@ -215,6 +220,19 @@ func (g *Group) Step(m *transport.Message) error {
 	if err := g.rn.Step(m.Raft); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) &&
 		!errors.Is(err, raft.ErrProposalDropped) {
 		return fmt.Errorf("message %v for %s: %w", m.Raft.Type, g.log.TP(), err)
+	}
+	return nil
+}
+
+// StepSnapshot takes a snapshot whose files are staged. raft may have no use for it: the files are
+// discarded by the next Flush then.
+func (g *Group) StepSnapshot(m pb.Message, staged *store.Staging) error {
+	if g.staged != nil || len(g.blocked) > 0 {
+		return errors.Join(fmt.Errorf("snapshot for %s: another one is being installed", g.log.TP()), staged.Discard())
+	}
+	g.staged = staged
+	if err := g.rn.Step(m); err != nil {
+		return fmt.Errorf("snapshot for %s: %w", g.log.TP(), err)
 	}
 	return nil
 }
