@@ -3,6 +3,8 @@ package coord
 import (
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
 	"github.com/sluicelog/sluice/replica/engine"
@@ -30,8 +32,15 @@ type Log interface {
 // partitionLog is a partition of the engine as a Log.
 type partitionLog struct{ *engine.Partition }
 
-// OnPartition is the Log of a partition led by this broker.
-func OnPartition(p *engine.Partition) Log { return partitionLog{p} }
+// OnPartition is the Log of a partition led by this broker. One whose log cannot be used has no
+// coordinator (NOT_COORDINATOR, as in Kafka, where it has no leader): its log looks empty when it
+// went offline in recovery, and a shard loaded from it would answer that there never was anything.
+func OnPartition(p *engine.Partition) (Log, error) {
+	if err := p.Offline(); err != nil {
+		return nil, kafkaproto.Faultf(kerr.NotCoordinator, "%v", err)
+	}
+	return partitionLog{p}, nil
+}
 
 // Append implements Log.
 func (p partitionLog) Append(b batch.Batch, now int64) (kafkaproto.Offset, error) {

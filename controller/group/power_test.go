@@ -61,7 +61,7 @@ func (n *node) start() {
 		Clock: clock.System, Logger: quiet, Config: cfg, Workers: 2,
 		Topics: func() Topics { return topics },
 		Open: func(p int32) (coord.Log, error) {
-			return coord.OnPartition(eng.Get(OffsetsTopic, p)), nil
+			return coord.OnPartition(eng.Get(OffsetsTopic, p))
 		},
 		EnsureTopic: func() error { return nil },
 	})
@@ -147,15 +147,9 @@ type committer struct {
 
 func (c *committer) run(n *node, enough *countdown) {
 	for !enough.over.Load() {
-		req := kmsg.NewPtrOffsetCommitRequest()
-		req.Version, req.Group = 8, c.group
-		t := kmsg.NewOffsetCommitRequestTopic()
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		c.tried++
-		t.Topic, p.Offset = "t", c.tried
-		t.Partitions = append(t.Partitions, p)
-		req.Topics = append(req.Topics, t)
-		if wait(n.svc.OffsetCommit, req).Topics[0].Partitions[0].ErrorCode == 0 {
+		r := wait(n.svc.OffsetCommit, commitOf(c.group, c.tried))
+		if r.Topics[0].Partitions[0].ErrorCode == 0 {
 			c.acked = c.tried
 			enough.one()
 		}

@@ -170,7 +170,7 @@ func (r *rig) offsetsPartition(partition int32) (coord.Log, error) {
 	if p == nil {
 		return nil, kerr.NotCoordinator
 	}
-	return coord.OnPartition(p), nil
+	return coord.OnPartition(p)
 }
 
 func (r *rig) makeInternal(name string) error {
