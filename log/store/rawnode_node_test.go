@@ -115,7 +115,7 @@ func (n *rnode) start(conf pb.ConfState) error {
 	n.rn, err = raft.NewRawNode(&raft.Config{
 		ID: n.id, ElectionTick: 1 << 20, HeartbeatTick: 1, Storage: st, Applied: st.Applied(),
 		AsyncStorageWrites: true, MaxSizePerMsg: 300, MaxInflightMsgs: 8, MaxCommittedSizePerReady: 500,
-		DisableProposalForwarding: true, Logger: &raft.DefaultLogger{Logger: n.c.quiet},
+		DisableProposalForwarding: true, Logger: n.c.quiet,
 	})
 	return err
 }

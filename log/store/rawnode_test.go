@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,7 +32,7 @@ type rcluster struct {
 	clk     *clock.Manual
 	cfg     Config
 	journal journal.Options
-	quiet   *log.Logger
+	quiet   raft.Logger
 	trims   bool
 	lives   int // one in so many steps is the last one before a crash, at some call of it
 
@@ -67,7 +66,7 @@ func (a *rclusterSeen) add(b rclusterSeen) {
 func newRcluster(t *testing.T, seed uint64) *rcluster {
 	c := &rcluster{
 		t: t, rng: rand.New(rand.NewPCG(seed, 41)), clk: clock.NewManual(testStart),
-		quiet: log.New(io.Discard, "", 0), lives: 40, committed: map[uint64]committedEntry{}, seq: map[int]int32{},
+		quiet: &raft.DefaultLogger{Logger: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}, lives: 40, committed: map[uint64]committedEntry{}, seq: map[int]int32{},
 	}
 	c.cfg = Config{
 		SegmentBytes: 500 + c.rng.IntN(1500), IndexInterval: 1 + c.rng.IntN(400), Strict: true,
