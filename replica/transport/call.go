@@ -109,7 +109,7 @@ func (t *TCP) CallAddr(ctx context.Context, addr string, method uint16, body []b
 	if _, err := conn.Write(idFrame(kindCall, 1, binary.BigEndian.AppendUint16(nil, method), body)); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", addr, ErrLost, err)
 	}
-	f := newFrameReader(conn, allow(0, kindAnswer), t.guard(conn))
+	f := newFrameReader(conn, fewBuffer, allow(0, kindAnswer), t.guard(conn))
 	fr, err := f.next()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -132,14 +132,15 @@ func parseAnswer(node kafkaproto.NodeID, b []byte) (id uint64, body []byte, err 
 
 // read takes what comes back on a connection that we dialled.
 func (l *link) read(conn net.Conn) error {
-	var a allowed
+	var a allowed // on data connections nothing, up to their end
+	size := fewBuffer
 	switch l.role {
 	case roleControl:
 		a = allow(0, kindAnswer)
 	case roleBulk:
-		a = allow(0, kindChunk, kindEnd)
+		a, size = allow(0, kindChunk, kindEnd), readBuffer
 	}
-	f := newFrameReader(conn, a, l.p.t.guard(conn))
+	f := newFrameReader(conn, size, a, l.p.t.guard(conn))
 	for {
 		fr, err := f.next()
 		if err != nil {

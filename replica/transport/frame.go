@@ -132,7 +132,8 @@ func (a allowed) header(h []byte) (kind uint8, body, payload int, err error) {
 }
 
 const (
-	readBuffer = 64 << 10
+	readBuffer = 64 << 10 // for what a peer sends
+	fewBuffer  = 4 << 10  // for what a peer answers
 	keepBody   = 64 << 10 // of a body's buffer that stays with the reader
 )
 
@@ -145,8 +146,9 @@ type frameReader struct {
 	stall *guard
 }
 
-func newFrameReader(r io.Reader, a allowed, stall *guard) *frameReader {
-	return &frameReader{r: bufio.NewReaderSize(r, readBuffer), a: a, stall: stall}
+// newFrameReader reads ahead by size bytes.
+func newFrameReader(r io.Reader, size int, a allowed, stall *guard) *frameReader {
+	return &frameReader{r: bufio.NewReaderSize(r, size), a: a, stall: stall}
 }
 
 // ready reports whether next will return without waiting for the connection.

@@ -133,7 +133,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r := newFrameReader(bytes.NewReader(b), everything, nil)
+		r := newFrameReader(bytes.NewReader(b), readBuffer, everything, nil)
 		err := readAll(r, len(b))
 		runtime.ReadMemStats(&after)
 		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+8*len(b)); got > most {
@@ -217,7 +217,7 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 func TestFrameDamage(t *testing.T) {
 	good := someFrames()
 	var want [][]byte
-	r := newFrameReader(bytes.NewReader(good), everything, nil)
+	r := newFrameReader(bytes.NewReader(good), readBuffer, everything, nil)
 	for {
 		fr, err := r.next()
 		if err != nil {
@@ -231,7 +231,7 @@ func TestFrameDamage(t *testing.T) {
 	for bit := range 8 * len(good) {
 		bad := bytes.Clone(good)
 		bad[bit/8] ^= 1 << (bit % 8)
-		r := newFrameReader(bytes.NewReader(bad), everything, nil)
+		r := newFrameReader(bytes.NewReader(bad), readBuffer, everything, nil)
 		n := 0
 		for {
 			fr, err := r.next()

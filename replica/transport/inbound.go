@@ -48,10 +48,12 @@ type inbound struct {
 // serve reads frames until the connection ends.
 func (in *inbound) serve() {
 	t := in.t
-	in.out.w = newFrameWriter(in.conn, t.guard(in.conn))
+	if !in.role.data() {
+		in.out.w = newFrameWriter(in.conn, t.guard(in.conn))
+	}
 	in.mu.calls = map[uint64]context.CancelFunc{}
 	in.mu.streams = map[uint64]*served{}
-	f := newFrameReader(in.conn, in.allowed(), t.guard(in.conn))
+	f := newFrameReader(in.conn, readBuffer, in.allowed(), t.guard(in.conn))
 	err := in.read(f)
 	in.deliver()
 	if t.ctx.Err() == nil && !errors.Is(err, io.EOF) && in.ctx.Err() == nil {

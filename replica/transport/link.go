@@ -338,14 +338,20 @@ func (l *link) writeItem(w *frameWriter, it *item) error {
 	if it.frame != nil {
 		return w.frame(it.frame)
 	}
-	all, release, err := pieces(it.msg, pieceSize)
-	if err != nil {
-		l.dropMessage(&it.msg, err)
-		return nil
-	}
-	for i := range all {
-		if err = w.message(&all[i]); err != nil {
-			break // the pieces behind it would have nothing to follow
+	var release func()
+	var err error
+	if fits(&it.msg, pieceSize) {
+		err = w.message(&it.msg)
+	} else {
+		var all []Message
+		if all, release, err = pieces(it.msg, pieceSize); err != nil {
+			l.dropMessage(&it.msg, err)
+			return nil
+		}
+		for i := range all {
+			if err = w.message(&all[i]); err != nil {
+				break // the pieces behind it would have nothing to follow
+			}
 		}
 	}
 	var dropped *droppedError

@@ -15,11 +15,16 @@ const pieceSize = 1 << 20
 // maxEntriesBody bounds the entries of one piece without their payload.
 const maxEntriesBody = maxRaft / 2
 
+// fits reports whether a message is sent as it is.
+func fits(m *Message, limit int64) bool {
+	return m.Payload == nil || m.Payload.Size() <= limit && raftSize(&m.Raft) <= maxEntriesBody
+}
+
 // pieces are the messages as which m is sent. A MsgApp with more payload than limit becomes several,
 // each of them a MsgApp that a leader might have sent: it begins where the one before ends. release,
 // unless it is nil, must be called once all of them are written.
 func pieces(m Message, limit int64) (out []Message, release func(), err error) {
-	if m.Payload == nil || m.Payload.Size() <= limit && raftSize(&m.Raft) <= maxEntriesBody {
+	if fits(&m, limit) {
 		return []Message{m}, nil, nil
 	}
 	sizes, err := payloadSizes(m.Raft.Entries, m.Payload.Size())
