@@ -361,3 +361,40 @@ func (c *compacted) newestThere() {
 		}
 	}
 }
+
+// TestSwapRenamesOutOfOrder: a power cut keeps the new .log under its name and takes the renaming of its
+// indexes back. The new segment must not be taken for the old one that it replaced.
+func TestSwapRenamesOutOfOrder(t *testing.T) {
+	power := vfs.PowerLoss(1)
+	fsys := vfs.Inject(power)
+	c := &compacted{t: t, rng: rand.New(rand.NewPCG(11, 3)), clk: clock.NewManual(testStart), keys: 6}
+	c.open(fsys)
+	c.write(12)
+	var renamed string
+	dead := false
+	fsys.Hook(func(op vfs.Op, name string) error {
+		if dead = dead || renamed != "" && op&mutating != 0; dead {
+			return vfs.ErrCrashed
+		}
+		if op == vfs.OpRename && strings.HasSuffix(name, ".log.cleaned") {
+			renamed = strings.TrimSuffix(name, ".log.cleaned")
+		}
+		return nil
+	})
+	c.s.cleaner.cleanFilthiest()
+	if !dead {
+		t.Fatal("no segment was swapped")
+	}
+	power = power.Crash(vfs.KillCrash)
+	_ = c.s.Close()
+	for _, ext := range []string{".index", ".timeindex", ".raftindex", ".sum"} {
+		if err := power.Rename(renamed+ext, renamed+ext+".cleaned"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.open(power)
+	c.newestThere()
+	c.retries()
+	checkIndexes(t, c.l)
+	closeStore(t, c.s)
+}

@@ -408,7 +408,7 @@ func TestRaftStorage(t *testing.T) {
 		seen.cut, seen.disk, seen.pending = seen.cut+m.seen.cut, seen.disk+m.seen.disk, seen.pending+m.seen.pending
 		seen.restarts, seen.power = seen.restarts+m.seen.restarts, seen.power+m.seen.power
 	})
-	if min(seen.compacted, seen.cleaned, seen.cut, seen.disk, seen.pending, seen.restarts, seen.power) == 0 {
+	if !testing.Short() && min(seen.compacted, seen.cleaned, seen.cut, seen.disk, seen.pending, seen.restarts, seen.power) == 0 {
 		t.Fatalf("the runs did not meet everything: %+v", seen)
 	}
 	t.Logf("%+v", seen)
