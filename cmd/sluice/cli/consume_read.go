@@ -130,10 +130,25 @@ func (r *reader) poll(e *env, c *client, p *printer) error {
 		}
 		// Two answers without a record since the last one: there is none.
 		if r.bounded && time.Since(last) > idleEnd && r.fetches.n.Load() >= seen+2 {
-			return nil
+			return r.ended(e, c)
 		}
 	}
 	return nil
+}
+
+// ended looks whether the partitions that are silent are there: without a leader they would be as
+// silent as at their end.
+func (r *reader) ended(e *env, c *client) error {
+	ctx, cancel := context.WithTimeout(e.ctx, e.timeout)
+	defer cancel()
+	var topics []string
+	var partitions []int32
+	for k := range r.open {
+		topics = append(topics, k.topic)
+		partitions = append(partitions, k.partition)
+	}
+	err := listed(ctx, c.adm.ListEndOffsets, topics, partitions, make(map[tp]span), func(*span, int64) {})
+	return c.explain(err)
 }
 
 // finished tells that all is printed that was asked for.

@@ -18,6 +18,7 @@ type fixture struct {
 	t    *testing.T
 	node *node.Node
 	addr string
+	stop func() // of the broker, once; the test's end does it too
 	dir  string // for files of the test
 	env  []string
 	// asked, and now when it is set, replace what the environment of a verb says.
@@ -27,6 +28,12 @@ type fixture struct {
 
 // start runs a broker on a free loopback port, with its data in a directory of the test.
 func start(t *testing.T, overrides ...string) *fixture {
+	t.Helper()
+	return startIn(t, t.TempDir(), overrides...)
+}
+
+// startIn runs a broker on a data directory that may have been used before.
+func startIn(t *testing.T, data string, overrides ...string) *fixture {
 	t.Helper()
 	values := map[string]string{
 		"listeners": "PLAINTEXT://127.0.0.1:0", "sluice.http.listeners": "",
@@ -45,21 +52,22 @@ func start(t *testing.T, overrides ...string) *fixture {
 		t.Fatal(err)
 	}
 	n, err := node.Start(node.Options{
-		Static: static, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Static: static, Dir: data, Logger: slog.New(slog.DiscardHandler),
 		OnFailed: func(err error) { t.Errorf("the data directory failed: %v", err) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	f := offline(t)
+	f.node = n
+	f.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := n.Stop(ctx); err != nil {
 			t.Errorf("stop the broker: %v", err)
 		}
 	})
-	f := offline(t)
-	f.node = n
+	t.Cleanup(f.stop)
 	for _, a := range n.Addrs() {
 		f.addr = a.String()
 	}

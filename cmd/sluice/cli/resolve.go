@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // tp names a partition.
@@ -94,8 +99,15 @@ func place(ctx context.Context, c *client, topics []string, partitions []int32, 
 func listed(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error),
 	topics []string, partitions []int32, out map[tp]span, set func(*span, int64)) error {
 	found, err := list(ctx, topics...)
+	silent, err := withoutLeader(err)
 	if err != nil {
 		return err
+	}
+	for _, k := range silent {
+		if len(partitions) == 0 || slices.Contains(partitions, k.partition) {
+			return kafkaf(fmt.Sprintf("offsets of %s/%d", k.topic, k.partition), kerr.LeaderNotAvailable,
+				"the partition has no leader; its broker's log says why")
+		}
 	}
 	for topic, ps := range found {
 		for p, o := range ps {
@@ -111,4 +123,29 @@ func listed(ctx context.Context, list func(context.Context, ...string) (kadm.Lis
 		}
 	}
 	return nil
+}
+
+// withoutLeader takes from the error of a ListOffsets the partitions that nobody could be asked
+// about, sorted; offsets of all others were listed. Another error stays one.
+func withoutLeader(err error) ([]tp, error) {
+	var shards *kadm.ShardErrors
+	if !errors.As(err, &shards) {
+		return nil, err
+	}
+	var out []tp
+	for _, s := range shards.Errs {
+		req, ok := s.Req.(*kmsg.ListOffsetsRequest)
+		if !ok || !errors.Is(s.Err, kerr.LeaderNotAvailable) {
+			return nil, err
+		}
+		for _, t := range req.Topics {
+			for _, p := range t.Partitions {
+				out = append(out, tp{t.Topic, p.Partition})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b tp) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return out, nil
 }

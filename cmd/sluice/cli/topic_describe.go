@@ -72,11 +72,11 @@ func topicPages(ctx context.Context, c *client, names []string, all bool) ([]top
 		return nil, err
 	}
 	starts, err := c.adm.ListStartOffsets(ctx, names...)
-	if err != nil {
+	if _, err = withoutLeader(err); err != nil {
 		return nil, err
 	}
 	ends, err := c.adm.ListEndOffsets(ctx, names...)
-	if err != nil {
+	if _, err = withoutLeader(err); err != nil {
 		return nil, err
 	}
 	configs, err := c.adm.DescribeTopicConfigs(ctx, names...)
@@ -150,13 +150,21 @@ func (e *env) topicPageText(w io.Writer, wide bool, pages []topicPage) {
 		var rows [][]string
 		for _, r := range p.Partitions {
 			rows = append(rows, []string{
-				strconv.Itoa(int(r.Partition)), strconv.Itoa(int(r.Leader)), ids(r.Replicas),
-				ids(r.InSync), strconv.FormatInt(r.Start, 10), strconv.FormatInt(r.End, 10),
+				strconv.Itoa(int(r.Partition)), known(int64(r.Leader)), ids(r.Replicas),
+				ids(r.InSync), known(r.Start), known(r.End),
 			})
 		}
 		writeTable(w, []string{"PARTITION", "LEADER", "REPLICAS", "IN-SYNC", "START", "END"}, rows,
 			e.colorful(e.stdout))
 	}
+}
+
+// known writes a number; what a partition without a leader has not is -1.
+func known(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func ids(list []int32) string {
