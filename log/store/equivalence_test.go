@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -336,7 +334,7 @@ func (s *switcher) replicate() {
 	st := s.l.RaftStorage()
 	rn, err := raft.NewRawNode(&raft.Config{ID: 1, ElectionTick: 10, HeartbeatTick: 1, Storage: st, Applied: st.Applied(),
 		AsyncStorageWrites: true, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 8, DisableProposalForwarding: true,
-		Logger: &raft.DefaultLogger{Logger: log.New(io.Discard, "", 0)}})
+		Logger: quietLogger{}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
