@@ -194,7 +194,7 @@ func (e *execution) replication(t NewTopic, internal bool) (int, error) {
 func (e *execution) place(
 	topic string, have [][]kafkaproto.NodeID, count, replication int,
 ) (partitions, error) {
-	brokers := e.candidates()
+	brokers := e.image.candidates(e.env.Bytes)
 	fenced, active := 0, 0
 	for _, n := range e.image.nodes {
 		if n.Fenced {

@@ -205,32 +205,3 @@ func (e *execution) growInternal(
 	}
 	return rows
 }
-
-func targets(t *Topic) [][]kafkaproto.NodeID {
-	all := make([][]kafkaproto.NodeID, len(t.Partitions))
-	for n, p := range t.Partitions {
-		all[n] = p.Target()
-	}
-	return all
-}
-
-// candidates are all registered brokers for placement.
-func (e *execution) candidates() []placement.Broker {
-	all := make([]placement.Broker, 0, len(e.image.nodes))
-	for _, n := range e.image.nodes {
-		b := placement.Broker{
-			ID: n.ID, Rack: n.Rack, Fenced: n.Fenced, Stopping: n.Stopping, Draining: n.Draining,
-			Bytes: e.env.Bytes[n.ID],
-		}
-		b.Replicas, b.Leaders = e.image.ReplicasOn(n.ID)
-		all = append(all, b)
-	}
-	return all
-}
-
-// usable are the brokers that are there and shall stay.
-func (e *execution) usable() []placement.Broker {
-	return slices.DeleteFunc(e.candidates(), func(b placement.Broker) bool {
-		return b.Fenced || b.Draining || b.Stopping
-	})
-}

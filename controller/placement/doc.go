@@ -12,9 +12,10 @@
 //
 //	L1  No partition gets two replicas on one broker, nor more of them in one rack than the racks
 //	    force; a move never makes the spread over racks worse.
-//	L2  A move for balance makes the potential smaller, the sum over brokers and measures of the
-//	    squared relative distance from the mean. So plans end, and nothing moves to and fro.
-//	L3  A move for balance pushes no measure of a broker over its tolerance.
+//	L2  A move for balance is made for a measure that is out of tolerance somewhere, and makes what
+//	    the brokers are out of tolerance by less: of that measure, and never more of an earlier one,
+//	    in the order replicas, bytes, leaders. So plans end, and nothing moves to and fro.
+//	L3  Of a later measure it makes it more only where no other move helps.
 //	L4  Where all is within tolerance, nothing moves; where something is not and nothing moves, the
 //	    plan says why.
 //

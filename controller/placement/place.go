@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto"
 )
@@ -11,10 +12,11 @@ import (
 // Broker is a broker that new replicas may go to, with its present use.
 type Broker struct {
 	ID       kafkaproto.NodeID
-	Rack     string // "": shares its rack with no other broker
-	Fenced   bool   // not heard of
-	Stopping bool   // in controlled shutdown
-	Draining bool   // to be emptied
+	Rack     string        // "": shares its rack with no other broker
+	Fenced   bool          // not heard of
+	Stopping bool          // in controlled shutdown
+	Draining bool          // to be emptied
+	Away     time.Duration // how long it has been fenced; for Next
 
 	Replicas int   // kept, or wanted to be kept
 	Leaders  int   // of them preferred leaders
