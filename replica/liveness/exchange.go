@@ -125,11 +125,11 @@ func (m *Machine) wholeDigest(now time.Time, p *peer, f *frame) {
 	p.have = max(p.have, f.to)
 	for i := len(p.led) - 1; i >= 0; i-- { // unlink moves the last one, which was looked at
 		e := p.led[i]
-		stale := e.incarnation != p.incarnation || e.seq <= f.to
-		if stale && e.digest != f.digest {
-			if e.incarnation == p.incarnation {
-				e.seq = f.to
-			}
+		switch {
+		case e.incarnation != p.incarnation: // whatever its mark says: ids begin anew, too
+			m.retire(now, e)
+		case e.seq <= f.to && e.digest != f.digest:
+			e.seq = f.to
 			m.retire(now, e)
 		}
 	}

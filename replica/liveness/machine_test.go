@@ -191,3 +191,90 @@ func TestStartAndDelta(t *testing.T) {
 		}
 	}
 }
+
+// TestDeposedIsTold: broker 3 hears of the new leader's broker nothing, and must not go on believing in
+// the old one.
+func TestDeposedIsTold(t *testing.T) {
+	b := newBrokers(t, 3)
+	g := groupID(1)
+	b.m[1].Lead(b.now, g, 5, nil)
+	b.run(flushDelay)
+	b.m[3].Disconnected(b.now, 2)
+	b.m[2].Lead(b.now, g, 6, nil)
+	b.run(3 * flushDelay)
+	b.wantLeader(1, g, 6, 2, true)
+	b.wantLeader(3, g, 5, 1, false)
+}
+
+// TestSecondLeaderOfTerm must not happen; the first one is believed.
+func TestSecondLeaderOfTerm(t *testing.T) {
+	b := newBrokers(t, 3)
+	g := groupID(1)
+	b.m[1].Lead(b.now, g, 5, nil)
+	b.m[2].Lead(b.now, g, 5, nil)
+	b.run(flushDelay)
+	b.wantLeader(1, g, 5, 1, true)
+	b.wantLeader(2, g, 5, 2, true)
+	if c := b.m[1].Counters(); c.Conflicts == 0 {
+		t.Error("not counted")
+	}
+}
+
+// TestNewLifeBeforeItsDigest: what the old life led is not live because the new one is up.
+func TestNewLifeBeforeItsDigest(t *testing.T) {
+	m, now := follower(t, &holdings{}, 1)
+	m.Connected(now, 1, 2)
+	receive(t, m, now, 1, newWriter(kindBeat, 2, 0).beat(0, 0, 0))
+	if l, _ := m.Leader(groupID(0)); !m.Up(1) || l.Live || l.Term != 7 || l.Node != 1 {
+		t.Errorf("up %t, %+v", m.Up(1), l)
+	}
+	n := 0
+	for range m.Led(1) {
+		n++
+	}
+	receive(t, m, now, 1, newWriter(kindDigest, 2, 0).digest(1, 0, true, 0)) // the id of the old life's
+	for range m.Led(1) {
+		n--
+	}
+	if n != 1 {
+		t.Error("listed as led after the new life's digest")
+	}
+}
+
+// TestRequests asks for digests with each beat: the first is answered at once, others after a second.
+func TestRequests(t *testing.T) {
+	m := New(config(1, 1), start)
+	m.SetPeers(start, []kafkaproto.NodeID{1, 2})
+	m.Connected(start, 2, 1)
+	m.Take()
+	var at []time.Duration
+	for d := time.Duration(0); d < 2500*ms; d += 50 * ms {
+		body := newWriter(kindBeat, 1, 0).beat(0, 0, 0)
+		body[flagsAt] |= flagWants
+		receive(t, m, start.Add(d), 2, body)
+		for _, f := range m.Take().Send {
+			if f.Body[1] == kindDigest {
+				at = append(at, d)
+			}
+		}
+	}
+	if !slices.Equal(at, []time.Duration{0, time.Second, 2 * time.Second}) {
+		t.Errorf("digests after %v", at)
+	}
+}
+
+// TestFullTable refuses what is beyond the limit, and learns it from a digest once there is room.
+func TestFullTable(t *testing.T) {
+	b := newBrokers(t, 2)
+	b.m[2].cfg.MaxGroups = 1
+	other := kafkaproto.PartitionID{Topic: kafkaproto.TopicID{9}}
+	b.m[1].Lead(b.now, groupID(1), 1, nil)
+	b.m[1].Lead(b.now, other, 1, nil)
+	b.run(100 * ms)
+	if b.m[2].Groups() != 1 || b.m[2].Counters().Overflow == 0 {
+		t.Fatalf("%d groups, %+v", b.m[2].Groups(), b.m[2].Counters())
+	}
+	b.m[2].DropTopic(b.now, groupID(1).Topic)
+	b.run(11 * time.Second)
+	b.wantLeader(2, other, 1, 1, true)
+}

@@ -20,6 +20,20 @@ type claim struct {
 	incarnation uint64
 }
 
+// life is one incarnation of a broker; told is one of its changes of a group.
+type life struct {
+	node        kafkaproto.NodeID
+	incarnation uint64
+}
+
+type told struct {
+	seq      uint64
+	term     kafkaproto.LeaderEpoch
+	resigned bool
+	skipped  bool // changed again before it was told
+	inSync   []kafkaproto.NodeID
+}
+
 // letter is a frame under way; it may be delivered never, or any number of times.
 type letter struct {
 	from, to kafkaproto.NodeID
@@ -38,6 +52,8 @@ type model struct {
 	terms   map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch // the last one given
 	leading map[kafkaproto.PartitionID]map[kafkaproto.NodeID]kafkaproto.LeaderEpoch
 	inSync  map[claim][]kafkaproto.NodeID
+	history map[life]map[kafkaproto.PartitionID][]told
+	heard   map[life]uint64                                                         // the last change that is in the history
 	seen    map[kafkaproto.NodeID]map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch // per machine: highest term shown
 }
 
@@ -48,6 +64,8 @@ func newModel(t *rapid.T) *model {
 		terms:       map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch{},
 		leading:     map[kafkaproto.PartitionID]map[kafkaproto.NodeID]kafkaproto.LeaderEpoch{},
 		inSync:      map[claim][]kafkaproto.NodeID{},
+		history:     map[life]map[kafkaproto.PartitionID][]told{},
+		heard:       map[life]uint64{},
 		seen:        map[kafkaproto.NodeID]map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch{},
 	}
 	for i := range 12 {
@@ -72,11 +90,34 @@ func (w *model) boot(id kafkaproto.NodeID) {
 	w.m[id].cfg.MaxFrame = 90 // a digest of twelve groups takes several frames
 	w.m[id].SetPeers(w.now, w.ids)
 	w.seen[id] = map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch{}
+	w.history[w.life(id)] = map[kafkaproto.PartitionID][]told{}
 	for _, terms := range w.leading {
 		delete(terms, id)
 	}
 	if w.m[id].Groups() != 0 {
 		w.t.Fatal("a new incarnation knows groups")
+	}
+}
+
+func (w *model) life(n kafkaproto.NodeID) life { return life{n, w.incarnation[n]} }
+
+// harvest writes down what a broker has changed, be it because it was deposed.
+func (w *model) harvest(n kafkaproto.NodeID) {
+	l := w.life(n)
+	for _, c := range w.m[n].pending {
+		if c.seq <= w.heard[l] {
+			continue
+		}
+		w.heard[l] = c.seq
+		h := told{seq: c.seq, term: c.term, resigned: c.resigned}
+		if !c.resigned {
+			h.inSync = c.e.inSync
+		}
+		past := w.history[l][c.e.group]
+		if i := len(past) - 1; i >= 0 && past[i].seq > w.m[n].flushed && !past[i].resigned {
+			past[i].skipped = true
+		}
+		w.history[l][c.e.group] = append(past, h)
 	}
 }
 
@@ -103,6 +144,7 @@ func (w *model) lead(g kafkaproto.PartitionID, term kafkaproto.LeaderEpoch, n ka
 		w.leading[g][n] = term
 		w.inSync[claim{g, term, n, w.incarnation[n]}] = set
 	}
+	w.harvest(n)
 }
 
 func (w *model) change() {
@@ -117,6 +159,7 @@ func (w *model) resign(g kafkaproto.PartitionID, n kafkaproto.NodeID) {
 		w.m[n].Resign(w.now, g, term)
 		delete(w.leading[g], n)
 	}
+	w.harvest(n)
 }
 
 // pass lets time go by on one broker only, late or not.
@@ -158,6 +201,7 @@ func (w *model) hand(l letter) {
 	if err := w.m[l.to].Receive(w.now, l.from, l.body); err != nil {
 		w.t.Fatal(err)
 	}
+	w.harvest(l.to)
 }
 
 // heal connects all anew, in order and without loss, after raft has deposed who is not in the last term.
@@ -192,19 +236,28 @@ func (w *model) heal() {
 	}
 }
 
-// check holds after each step: terms rise, what is live was once true, and lists and table agree.
+// check holds after each step: terms rise, each machine knows what its peers have told, and lists and
+// table agree.
 func (w *model) check() {
 	for _, n := range w.ids {
 		m := w.m[n]
-		for g, e := range m.table {
+		for g := range m.table {
 			l, _ := m.Leader(g)
 			if l.Term < w.seen[n][g] {
 				w.t.Fatalf("broker %d, %v: term %d after %d", n, g, l.Term, w.seen[n][g])
 			}
 			w.seen[n][g] = l.Term
-			c := claim{g, l.Term, l.Node, w.incarnation[l.Node]}
-			if _, real := w.inSync[c]; l.Live && e.incarnation == c.incarnation && !real {
+			c := claim{g, l.Term, l.Node, m.peers[l.Node].incarnation}
+			if _, real := w.inSync[c]; l.Live && !real {
 				w.t.Fatalf("broker %d believes in %+v, which never was", n, c)
+			}
+		}
+		for _, p := range m.members {
+			if p.incarnation == 0 {
+				continue
+			}
+			for g, h := range w.history[life{p.node, p.incarnation}] {
+				w.checkKnown(n, p, g, h)
 			}
 		}
 		if err := listsAgree(m); err != nil {
@@ -213,6 +266,48 @@ func (w *model) check() {
 		if c := m.Counters(); c.Conflicts > 0 {
 			w.t.Fatalf("broker %d: %+v", n, c)
 		}
+	}
+}
+
+// checkKnown compares what n knows of a group from p with p's history: it is p's state at the number of
+// the entry, and nothing is missing up to the number that n says it has.
+func (w *model) checkKnown(n kafkaproto.NodeID, p *peer, g kafkaproto.PartitionID, h []told) {
+	m := w.m[n]
+	at := func(seq uint64, skipped bool) (last told) {
+		for _, c := range h {
+			if c.seq <= seq && (skipped || !c.skipped) {
+				last = c
+			}
+		}
+		return last
+	}
+	e := m.table[g]
+	have := at(p.have, false)
+	if e == nil {
+		if p.whole && have.seq > 0 && !have.resigned {
+			w.t.Fatalf("broker %d has changes of %d up to %d and lacks %v", n, p.node, p.have, g)
+		}
+		return
+	}
+	if e.leader != p {
+		if have.term > e.term && !have.resigned { // a digest does not list resigned terms
+			w.t.Fatalf("broker %d has changes of %d up to %d; %v: %+v misses %+v", n, p.node, p.have, g, m.view(e), have)
+		}
+		return
+	}
+	if e.incarnation != p.incarnation {
+		if p.whole && e.at >= 0 {
+			w.t.Fatalf("broker %d, %v: led by an old life of %d after a digest of the new one", n, g, p.node)
+		}
+		return
+	}
+	is := at(e.seq, true)
+	resigned := is.resigned || is.seq == 0
+	if resigned != (e.at < 0) || !resigned && (is.term != e.term || is.seq != e.seq || !slices.Equal(is.inSync, e.inSync)) {
+		w.t.Fatalf("broker %d, %v: %+v as of change %d of %d, which is %+v", n, g, m.view(e), e.seq, p.node, is)
+	}
+	if e.at >= 0 && have.seq > e.seq {
+		w.t.Fatalf("broker %d has changes of %d up to %d; %v stands at %d, not %+v", n, p.node, p.have, g, e.seq, have)
 	}
 }
 
@@ -268,6 +363,11 @@ func (w *model) converged() {
 		}
 	}
 	for _, n := range w.ids {
+		for _, p := range w.m[n].members {
+			if !p.whole || p.wants || p.have != w.m[p.node].seq || !p.up {
+				w.t.Fatalf("broker %d of %d: whole %t, wants %t, has %d of %d", n, p.node, p.whole, p.wants, p.have, w.m[p.node].seq)
+			}
+		}
 		if !w.m[n].Admitted() || !w.m[n].Quorum() {
 			w.t.Fatalf("broker %d: admitted %t, quorum %t", n, w.m[n].Admitted(), w.m[n].Quorum())
 		}
@@ -279,24 +379,38 @@ func (w *model) converged() {
 func TestTablesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newModel(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"elect":    func(*rapid.T) { w.elect() },
-			"change":   func(*rapid.T) { w.change() },
-			"resign":   func(*rapid.T) { w.resign(w.group(), w.node("leader")) },
-			"restart":  func(*rapid.T) { w.boot(w.node("broker")) },
-			"pass":     func(*rapid.T) { w.pass(w.node("broker")) },
-			"time":     func(t *rapid.T) { w.now = w.now.Add(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * ms) },
-			"connect":  func(*rapid.T) { w.pair(w.connect) },
-			"cut":      func(*rapid.T) { w.pair(w.cut) },
-			"deliver":  func(*rapid.T) { w.deliver() },
-			"deliver2": func(*rapid.T) { w.deliver(); w.deliver() },
-			"order":    func(*rapid.T) { w.inOrder() },
-			"":         func(*rapid.T) { w.check() },
-		})
+		steps := map[string]func(){
+			"elect":   func() { w.elect() },
+			"change":  func() { w.change() },
+			"resign":  func() { w.resign(w.group(), w.node("leader")) },
+			"restart": func() { w.boot(w.node("broker")) },
+			"pass":    func() { w.pass(w.node("broker")) },
+			"tick":    func() { w.tick(100 * ms) },
+			"time":    func() { w.tick(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * ms) },
+			"connect": func() { w.pair(w.connect) },
+			"meet":    func() { w.pair(func(x, y kafkaproto.NodeID) { w.connect(x, y); w.connect(y, x) }) },
+			"cut":     func() { w.pair(w.cut) },
+			"deliver": func() { w.deliver() },
+			"order":   func() { w.inOrder() },
+		}
+		often := []string{"elect", "change", "change", "resign", "tick", "deliver", "deliver", "deliver", "deliver", "order", "pass", "meet",
+			"connect", "elect", "resign", "tick", "deliver", "deliver", "order", "cut", "restart", "time"}
+		for range rapid.IntRange(0, 250).Draw(t, "steps") {
+			steps[rapid.SampledFrom(often).Draw(t, "step")]()
+			w.check()
+		}
 		w.heal()
 		w.check()
 		w.converged()
 	})
+}
+
+// tick lets time pass for all.
+func (w *model) tick(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, n := range w.ids {
+		w.pass(n)
+	}
 }
 
 func (w *model) pair(do func(x, y kafkaproto.NodeID)) {

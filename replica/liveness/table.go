@@ -129,24 +129,32 @@ func (m *Machine) live(e *entry) bool {
 
 // applyAll takes the items of a frame that was checked.
 func (m *Machine) applyAll(now time.Time, p *peer, f *frame) {
+	// All up to have is known, or known to be over: what is older comes late. A digest that is not older
+	// is the truth at its number, and repairs what was refused for other reasons.
+	floor := p.have
+	if f.kind == kindDigest && f.to >= p.have {
+		floor = 0
+	}
 	r := f.reader(m.scratch)
 	for range f.count {
 		it, err := r.next()
 		if err != nil {
 			panic("liveness: checked frame: " + err.Error())
 		}
-		e := m.apply(now, p, it)
-		if e != nil && f.kind == kindDigest && e.leader == p {
+		e := m.apply(now, p, it, floor)
+		if e != nil && f.kind == kindDigest && e.leader == p && e.incarnation == p.incarnation {
 			e.digest = max(e.digest, f.digest) // an older digest may come late
 		}
 	}
 	m.scratch = r.scratch
 }
 
-// apply takes what p tells of a group; nil when the group is not kept.
-func (m *Machine) apply(now time.Time, p *peer, it item) *entry {
+// apply takes what p tells of a group, unless its number is not above floor; nil when the group is not kept.
+func (m *Machine) apply(now time.Time, p *peer, it item, floor uint64) *entry {
 	e := m.table[it.group]
 	switch {
+	case it.seq <= floor:
+		return e
 	case e == nil:
 		if _, dropped := m.tombs[it.group.Topic]; dropped {
 			return nil
