@@ -56,6 +56,9 @@ func (p *Partition) Leadership() Leadership {
 	return Leadership{Epoch: p.log.Term(), Leading: true, Ready: true}
 }
 
+// Alone tells whether the partition is in its solo form.
+func (p *Partition) Alone() bool { return p.rep.Load() == nil }
+
 // LeaderEpoch is the term in which this broker leads, or follows.
 func (p *Partition) LeaderEpoch() kafkaproto.LeaderEpoch { return p.Leadership().Epoch }
 

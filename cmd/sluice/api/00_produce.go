@@ -103,7 +103,7 @@ func (op *produceOp) appendTo(
 			"transactions are not served yet: no transaction can be open"), nil)
 		return
 	}
-	res, err := p.Append(adm.Batch, engine.AppendOptions{NowMs: now})
+	res, err := p.Append(adm.Batch, engine.AppendOptions{NowMs: now, All: op.acks == -1})
 	if err != nil {
 		op.refuse(rp, t, err, nil)
 		return
@@ -120,7 +120,7 @@ func (op *produceOp) appendTo(
 	}
 	op.pending.Add(1)
 	rp.ErrorCode = kerr.RequestTimedOut.Code // until the commit says better
-	p.WhenCommitted(res.End, func(err error) { op.committed(rp, err) })
+	p.WhenCommitted(res.End, func(err error) { op.committed(rp, t, err) })
 }
 
 // admissible is what is checked before the batch itself.
@@ -151,6 +151,7 @@ func (op *produceOp) refuse(
 	rp *kmsg.ProduceResponseTopicPartition, t *Topic, err error, perRecord []batch.RecordError,
 ) {
 	op.failed.Store(true)
+	op.nameLeader(rp, t, err)
 	op.b.Stats.produceFailed(t)
 	rp.ErrorCode, rp.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
 	for _, e := range perRecord {
@@ -161,6 +162,32 @@ func (op *produceOp) refuse(
 	if rp.ErrorCode == kerr.KafkaStorageError.Code || errors.Is(err, kerr.KafkaStorageError) {
 		op.b.appendFailed(t, rp.Partition, err)
 	}
+}
+
+// nameLeader tells a client that came to the wrong broker where to go (KIP-951).
+func (op *produceOp) nameLeader(rp *kmsg.ProduceResponseTopicPartition, t *Topic, err error) {
+	if op.r.Version < 10 {
+		return
+	}
+	if lead := op.b.currentLeader(t, rp.Partition, err); lead != nil {
+		rp.CurrentLeader.LeaderID, rp.CurrentLeader.LeaderEpoch = int32(lead.node), int32(lead.epoch)
+	}
+}
+
+// leaders gives the addresses of the leaders that the answer names.
+func (op *produceOp) leaders() []kmsg.ProduceResponseBroker {
+	var named []int32
+	for i := range op.resp.Topics {
+		for j := range op.resp.Topics[i].Partitions {
+			if n := op.resp.Topics[i].Partitions[j].CurrentLeader.LeaderID; n >= 0 {
+				named = append(named, n)
+			}
+		}
+	}
+	if named == nil {
+		return nil
+	}
+	return op.b.nodeEndpoints(op.r.Conn, named)
 }
 
 // appendFailed logs a failed append, one a second: with a full disk every request fails.
@@ -178,12 +205,13 @@ func (b *Broker) appendFailed(t *Topic, partition int32, err error) {
 }
 
 // committed is called once for each appended partition of an acks=-1 request.
-func (op *produceOp) committed(rp *kmsg.ProduceResponseTopicPartition, err error) {
+func (op *produceOp) committed(rp *kmsg.ProduceResponseTopicPartition, t *Topic, err error) {
 	op.mu.Lock()
 	if !op.answered {
 		rp.ErrorCode, rp.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
 		if err != nil {
 			rp.BaseOffset = -1
+			op.nameLeader(rp, t, err)
 		}
 	}
 	op.mu.Unlock()
@@ -232,5 +260,6 @@ func (op *produceOp) answer() {
 		op.timer.Stop()
 	}
 	op.mu.Unlock()
+	op.resp.Brokers = op.leaders()
 	op.r.Respond(op.resp)
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -56,7 +55,7 @@ type fetchResult struct {
 	logStart  kafkaproto.Offset
 	aborted   []store.AbortedTxn
 	diverging *epochEnd
-	leader    *engine.Partition // set where the answer tells the leader (KIP-951)
+	leader    *leaderHint // set where the answer tells the leader (KIP-951)
 	records   store.Range
 	committed bool // read_committed: the aborted list is sent
 	more      bool // readable records follow in the next segment
@@ -204,6 +203,9 @@ func (op *fetchOp) readOne(res *fetchResult, left int, first bool) {
 		res.topic = t
 		err = op.readPartition(res, t, left, first)
 	}
+	if op.r.Version >= 16 && err != nil {
+		res.leader = op.b.currentLeader(t, res.part.partition, err)
+	}
 	res.code = kafkaproto.Code(err)
 }
 
@@ -220,9 +222,6 @@ func (op *fetchOp) readPartition(res *fetchResult, t *Topic, left int, first boo
 		return kafkaproto.Faultf(kerr.InvalidRequest, "negative byte limit")
 	}
 	if err := p.CheckEpoch(part.currentEpoch); err != nil {
-		if op.r.Version >= 16 && errors.Is(err, kerr.FencedLeaderEpoch) {
-			res.leader = p // the client's idea of the leader is old (KIP-951)
-		}
 		return err
 	}
 	if part.lastEpoch >= 0 {

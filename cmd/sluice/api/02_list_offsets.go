@@ -86,6 +86,12 @@ func (b *Broker) listOne(
 	if err := p.Offline(); err != nil {
 		return err
 	}
+	if !p.Leadership().Ready { // its high watermark may trail what the leader before it has shown (KIP-207)
+		if version < 5 {
+			return kerr.LeaderNotAvailable
+		}
+		return kerr.OffsetNotAvailable
+	}
 	switch ask.Timestamp {
 	case listLatest:
 		rp.Offset, rp.LeaderEpoch = int64(p.Limit(iso)), int32(p.LeaderEpoch())

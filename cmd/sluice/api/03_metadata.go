@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluicelog/sluice/controller/meta"
 	"github.com/sluicelog/sluice/kafkaproto"
-	"github.com/sluicelog/sluice/kafkaproto/server"
 )
 
 // What is allowed when no authorizer is configured, as bits (row 41).
@@ -191,47 +190,6 @@ func (b *Broker) metadataTopic(t *meta.Topic, wantOps bool) kmsg.MetadataRespons
 		mp.Replicas, mp.ISR, mp.OfflineReplicas = st.replicas, st.isr, st.offline
 	}
 	return mt
-}
-
-// partitionState is what Metadata and DescribeTopicPartitions tell of a partition.
-type partitionState struct {
-	code                   int16
-	leader, epoch          int32
-	replicas, isr, offline []int32
-}
-
-func (b *Broker) partitionState(t *meta.Topic, n int32) partitionState {
-	st := partitionState{leader: -1, epoch: -1, isr: []int32{}, offline: []int32{}}
-	for _, id := range t.Partitions[n].Nodes() {
-		st.replicas = append(st.replicas, int32(id))
-	}
-	p := b.Engine.ByID(kafkaproto.PartitionID{Topic: t.ID, Partition: n})
-	if p == nil || p.Offline() != nil {
-		st.code = kerr.LeaderNotAvailable.Code
-		st.offline = st.replicas
-		return st
-	}
-	st.leader, st.epoch = int32(t.Partitions[n].Leader()), int32(p.LeaderEpoch())
-	st.isr = st.replicas
-	return st
-}
-
-// brokerAddress is one broker as a client on a given connection reaches it.
-type brokerAddress struct {
-	id   int32
-	host string
-	port int32
-	rack *string
-}
-
-// nodes lists the brokers for Metadata and DescribeCluster: every leader id is among them.
-func (b *Broker) nodes(c *server.Conn) []brokerAddress {
-	host, port := b.Advertise(c)
-	n := brokerAddress{id: int32(b.NodeID), host: host, port: port}
-	if rack := b.Config.Broker().Rack; rack != "" {
-		n.rack = &rack
-	}
-	return []brokerAddress{n}
 }
 
 // malformedTopics finds what Kafka refuses as a whole: topics by id before v12, and a topic with

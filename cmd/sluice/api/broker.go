@@ -22,6 +22,7 @@ type Broker struct {
 	Config     *config.Resolver
 	Groups     *group.Service
 	PIDs       *pid.Allocator
+	Peers      Peers // nil on a broker that is alone
 	Clock      clock.Clock
 	Log        *slog.Logger
 	NodeID     kafkaproto.NodeID

@@ -120,6 +120,15 @@ func (e *fetchEncoder) str(s string) {
 	e.buf = append(e.buf, s...)
 }
 
+// nullable writes a string that may be null; flexible versions only.
+func (e *fetchEncoder) nullable(s *string) {
+	if s == nil {
+		e.uvarint(0)
+		return
+	}
+	e.str(*s)
+}
+
 func (e *fetchEncoder) head(session int32) {
 	e.int32(0) // throttle
 	if e.version >= 7 {
@@ -171,8 +180,8 @@ func (e *fetchEncoder) partition(op *fetchOp, r *fetchResult) {
 	if r.leader != nil {
 		e.uvarint(1)
 		e.uvarint(4 + 4 + 1)
-		e.int32(int32(op.b.NodeID))
-		e.int32(int32(r.leader.LeaderEpoch()))
+		e.int32(int32(r.leader.node))
+		e.int32(int32(r.leader.epoch))
 		e.noTags()
 	}
 }
@@ -238,22 +247,26 @@ func (e *fetchEncoder) tail(op *fetchOp, results []fetchResult) {
 	if !e.flexible {
 		return
 	}
-	named := false
+	var named []int32
 	for i := range results {
-		named = named || results[i].leader != nil
+		if results[i].leader != nil {
+			named = append(named, int32(results[i].leader.node))
+		}
 	}
-	if !named || e.version < 16 {
+	if named == nil || e.version < 16 {
 		e.buf = append(e.buf, 0)
 		return
 	}
-	host, port := op.b.Advertise(op.r.Conn)
+	endpoints := op.b.nodeEndpoints(op.r.Conn, named)
 	one := fetchEncoder{flexible: true}
-	one.arrayLen(1)
-	one.int32(int32(op.b.NodeID))
-	one.str(host)
-	one.int32(port)
-	one.uvarint(0) // rack: null
-	one.noTags()
+	one.arrayLen(len(endpoints))
+	for _, n := range endpoints {
+		one.int32(n.NodeID)
+		one.str(n.Host)
+		one.int32(n.Port)
+		one.nullable(n.Rack)
+		one.noTags()
+	}
 	e.uvarint(1)
 	e.uvarint(0)
 	e.uvarint(uint64(len(one.buf)))

@@ -16,7 +16,6 @@ import (
 	"github.com/sluicelog/sluice/kafkaproto/server"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
-	"github.com/sluicelog/sluice/replica/engine"
 )
 
 // onWire is what the chunks put on the wire.
@@ -49,14 +48,13 @@ func (failingFile) ReadAt([]byte, int64) (int, error) { return 0, errors.New("no
 type encodeRig struct {
 	file   vfs.File
 	data   []byte
-	leader *engine.Partition
+	leader *leaderHint
 	op     *fetchOp
 }
 
 func newEncodeRig(t *testing.T) *encodeRig {
 	r := newRig(t, rigOptions{quiet: true})
-	topic := r.create("t", 1)
-	e := &encodeRig{leader: topic.Partitions[0], data: make([]byte, 300<<10)}
+	e := &encodeRig{leader: &leaderHint{node: 7, epoch: 3}, data: make([]byte, 300<<10)}
 	for i := range e.data {
 		e.data[i] = byte(i * 7)
 	}
@@ -68,7 +66,7 @@ func newEncodeRig(t *testing.T) *encodeRig {
 		t.Fatal(err)
 	}
 	b := &Broker{
-		NodeID: 7, Log: slog.New(slog.DiscardHandler),
+		NodeID: 7, Config: r.config, Log: slog.New(slog.DiscardHandler),
 		Advertise: func(*server.Conn) (string, int32) { return "broker.example", 9092 },
 	}
 	e.op = &fetchOp{b: b, fc: &fetchContext{id: 99}, r: &Request{Request: &server.Request{}}}
@@ -96,7 +94,7 @@ func (e *encodeRig) draw(t *rapid.T, i int) (fetchResult, kmsg.FetchResponseTopi
 		res.code = kerr.UnknownTopicOrPartition.Code
 	case 2:
 		res.code, res.leader = kerr.FencedLeaderEpoch.Code, e.leader
-		want.CurrentLeader.LeaderID, want.CurrentLeader.LeaderEpoch = 7, int32(e.leader.LeaderEpoch())
+		want.CurrentLeader.LeaderID, want.CurrentLeader.LeaderEpoch = 7, int32(e.leader.epoch)
 	case 3:
 		res.diverging = &epochEnd{3, 44}
 		want.DivergingEpoch.Epoch, want.DivergingEpoch.EndOffset = 3, 44

@@ -84,10 +84,13 @@ func (b *Broker) topic(name string, id kafkaproto.TopicID, byID bool) (*Topic, e
 
 // partition finds a partition that this broker leads.
 func (t *Topic) partition(n int32) (*engine.Partition, error) {
-	if n < 0 || int(n) >= len(t.Partitions) || t.Partitions[n] == nil {
+	if n < 0 || int(n) >= len(t.Partitions) {
 		return nil, kerr.UnknownTopicOrPartition
 	}
-	return t.Partitions[n], nil
+	if p := t.Partitions[n]; p != nil && p.Leadership().Leading {
+		return p, nil
+	}
+	return nil, kafkaproto.Faultf(kerr.NotLeaderForPartition, "this broker does not lead %s-%d", t.Name, n)
 }
 
 // checkOf is what a topic's settings demand of a produced batch; time and version are filled in
