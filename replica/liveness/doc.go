@@ -39,8 +39,9 @@
 //
 //	V1  A group's term never goes back; a lower one is ignored, and in one term only the first leader
 //	    that was heard of is believed.
-//	V2  Within a term and incarnation the higher change number wins: frames may come twice, late or not
-//	    at all, and a whole digest puts everything right.
+//	V2  Within a term and incarnation the higher change number wins, and what is not above the number up
+//	    to which all is known is late: frames may come twice, in any order or not at all, and a whole
+//	    digest puts everything right.
 //	V3  Frames count only on a connection, and only with its incarnation. A restarted broker's old
 //	    leaderships are not live, whatever arrives late; their terms stay known.
 //	V4  A leader's death removes no entry: it is leaderless but known, and live again if the same
@@ -56,6 +57,19 @@
 //	V9  A round costs O(peers + changes), however many groups there are. A digest costs O(led groups).
 //	V10 The same inputs give the same outputs: members are gone through by id, groups in the order in
 //	    which they came, randomness is handed in.
+//
+// What the caller must hold to:
+//
+//   - A follower may sleep only while Leader names its raft leader, in its term, as live. A leader that
+//     died before it told of itself is in no table, and only the group's own clock finds that out.
+//   - When a broker is not Up, a group whose leader was there forgets the leader (raft's ForgetLeader) on
+//     its own campaign and on the first vote that it is asked for.
+//   - A campaign is void when the group is in a later term by then. A group that was told to campaign
+//     or to wake ticks until it has a leader: what failed is repeated by raft's own timeouts.
+//   - Refused is told for ECONNREFUSED only, by a dialler that tries again at once when a connection
+//     breaks. DiskCycle is told for each commit round, and on an idle broker for a probe each second.
+//   - Frames go out in the order given, on one connection per pair, and none before Connected is told;
+//     a deposed leader calls Resign, whatever made it so.
 //
 // What is not here: connections and their authentication (replica/transport), elections themselves,
 // ForgetLeader and lag (replica/engine, asked through Replicas), fencing of brokers (controller).

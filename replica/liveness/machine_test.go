@@ -278,3 +278,58 @@ func TestFullTable(t *testing.T) {
 	b.run(11 * time.Second)
 	b.wantLeader(2, other, 1, 1, true)
 }
+
+// TestLateFrames delivers by hand, in orders that a connection does not give.
+func TestLateFrames(t *testing.T) {
+	g := groupID(1)
+	lead := func(seq uint64, inSync ...kafkaproto.NodeID) item {
+		return item{group: g, term: 5, seq: seq, inSync: inSync}
+	}
+	beat := func(from, to uint64, items ...item) []byte {
+		w := newWriter(kindBeat, 1, 0)
+		for _, it := range items {
+			w.add(it, MaxBody)
+		}
+		return w.beat(0, from, to)
+	}
+	digest := func(id, part uint32, last bool, seq uint64, items ...item) []byte {
+		w := newWriter(kindDigest, 1, 0)
+		for _, it := range items {
+			w.add(it, MaxBody)
+		}
+		return w.digest(id, part, last, seq)
+	}
+	cases := []struct {
+		name   string
+		frames [][]byte
+		live   bool
+		inSync []kafkaproto.NodeID
+	}{
+		{"older change after newer", [][]byte{beat(1, 2, lead(2, 1)), beat(0, 1, lead(1, 1, 2))}, true, []kafkaproto.NodeID{1}},
+		{"older digest's part within a newer", [][]byte{
+			digest(2, 0, false, 2, lead(1, 1)), digest(1, 0, false, 1, lead(1, 1)), digest(2, 1, true, 2),
+		}, true, []kafkaproto.NodeID{1}},
+		{"change between parts", [][]byte{digest(2, 0, false, 2), beat(2, 3, lead(3, 1)), digest(2, 1, true, 2)}, true, []kafkaproto.NodeID{1}},
+		{"absent", [][]byte{beat(0, 1, lead(1, 1)), digest(2, 0, true, 2)}, false, []kafkaproto.NodeID{1}},
+		{"absent, and a change before it comes late", [][]byte{beat(0, 1, lead(1, 1)), digest(2, 0, true, 3), beat(1, 2, lead(2, 1, 2))},
+			false, []kafkaproto.NodeID{1}},
+		{"never known, absent, an older digest comes late", [][]byte{digest(2, 0, true, 3), digest(1, 0, true, 1, lead(1, 1))}, false, nil},
+		{"absent from a digest without its first part", [][]byte{beat(0, 1, lead(1, 1)), digest(2, 1, true, 2)}, true, []kafkaproto.NodeID{1}},
+		{"a part twice", [][]byte{
+			beat(0, 1, lead(1, 1)), digest(2, 0, false, 2), digest(2, 0, false, 2), digest(2, 1, true, 2, lead(1, 1)),
+		}, true, []kafkaproto.NodeID{1}},
+		{"a digest twice, a change between", [][]byte{digest(2, 0, true, 2), beat(2, 3, lead(3, 1)), digest(2, 0, true, 2)}, true, []kafkaproto.NodeID{1}},
+	}
+	for _, c := range cases {
+		m := New(config(2, 1), start)
+		m.SetPeers(start, []kafkaproto.NodeID{1, 2})
+		m.Connected(start, 1, 1)
+		receive(t, m, start, 1, beat(0, 0))
+		for _, f := range c.frames {
+			receive(t, m, start, 1, f)
+		}
+		if l, _ := m.Leader(g); l.Live != c.live || !slices.Equal(l.InSync, c.inSync) {
+			t.Errorf("%s: %+v", c.name, l)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func newModel(t *rapid.T) *model {
 		heard:       map[life]uint64{},
 		seen:        map[kafkaproto.NodeID]map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch{},
 	}
-	for i := range 12 {
+	for i := range modelGroups {
 		w.leading[modelGroup(i)] = map[kafkaproto.NodeID]kafkaproto.LeaderEpoch{}
 	}
 	for _, id := range w.ids {
@@ -76,6 +76,9 @@ func newModel(t *rapid.T) *model {
 	}
 	return w
 }
+
+// modelGroups are few, so that what happens to one happens often.
+const modelGroups = 5
 
 func modelGroup(i int) kafkaproto.PartitionID {
 	return kafkaproto.PartitionID{Topic: kafkaproto.TopicID{byte(i % 3)}, Partition: int32(i)}
@@ -87,7 +90,7 @@ func (w *model) boot(id kafkaproto.NodeID) {
 	c := config(id, w.incarnation[id])
 	c.Random = rand.New(rand.NewPCG(uint64(id), w.incarnation[id]))
 	w.m[id] = New(c, w.now)
-	w.m[id].cfg.MaxFrame = 90 // a digest of twelve groups takes several frames
+	w.m[id].cfg.MaxFrame = 90 // a digest takes several frames
 	w.m[id].SetPeers(w.now, w.ids)
 	w.seen[id] = map[kafkaproto.PartitionID]kafkaproto.LeaderEpoch{}
 	w.history[w.life(id)] = map[kafkaproto.PartitionID][]told{}
@@ -124,7 +127,7 @@ func (w *model) harvest(n kafkaproto.NodeID) {
 func (w *model) node(name string) kafkaproto.NodeID { return rapid.SampledFrom(w.ids).Draw(w.t, name) }
 
 func (w *model) group() kafkaproto.PartitionID {
-	return modelGroup(rapid.IntRange(0, 11).Draw(w.t, "group"))
+	return modelGroup(rapid.IntRange(0, modelGroups-1).Draw(w.t, "group"))
 }
 
 func (w *model) set() []kafkaproto.NodeID {
@@ -207,7 +210,7 @@ func (w *model) hand(l letter) {
 // heal connects all anew, in order and without loss, after raft has deposed who is not in the last term.
 func (w *model) heal() {
 	w.post = nil
-	for i := range 12 {
+	for i := range modelGroups {
 		g := modelGroup(i)
 		for _, n := range w.ids {
 			if term, ok := w.leading[g][n]; ok && term < w.terms[g] {
@@ -340,7 +343,7 @@ func listsAgree(m *Machine) error {
 
 // converged compares all tables with the truth.
 func (w *model) converged() {
-	for i := range 12 {
+	for i := range modelGroups {
 		g := modelGroup(i)
 		for _, n := range w.ids {
 			l, known := w.m[n].Leader(g)

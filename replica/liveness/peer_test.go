@@ -151,6 +151,28 @@ func TestLateTicker(t *testing.T) {
 	}
 }
 
+// TestLateRoundJudgesNobody: in the round in which it was late, a broker lets even a peer live whose time
+// was up without that.
+func TestLateRoundJudgesNobody(t *testing.T) {
+	m := New(config(1, 1), start)
+	m.SetPeers(start, []kafkaproto.NodeID{1, 2})
+	m.Connected(start, 2, 1)
+	receive(t, m, start, 2, newWriter(kindBeat, 1, 0).beat(0, 0, 0))
+	now := start
+	for ; now.Before(start.Add(1050 * ms)); now = now.Add(100 * ms) {
+		m.Advance(now)
+	}
+	now = now.Add(600 * ms)
+	m.Advance(now)
+	if !m.Up(2) {
+		t.Error("declared dead in a late round")
+	}
+	m.Advance(now.Add(100 * ms))
+	if m.Up(2) {
+		t.Error("not declared dead in the round after")
+	}
+}
+
 // TestStarved gives a broker the processor each 650 ms only: it still finds out who is dead.
 func TestStarved(t *testing.T) {
 	m := New(config(1, 1), start)
