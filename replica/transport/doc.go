@@ -26,6 +26,21 @@
 //	W5  A frame's header and body are under a CRC32C. A payload is batches: each has its own CRC, which
 //	    the group checks before raft hears of it.
 //
+//	W6  A peer is up from the handshake of its control connection to that connection's end; its other
+//	    connections end with it. A second connection of a kind takes the place of the first, and a later
+//	    incarnation ends everything of the earlier one.
+//
+// Goroutines, all owned by TCP, whose Close stops them and waits: one that accepts; per peer and
+// connection one that dials and writes and one that reads answers; per accepted connection one that
+// reads, with one per call and stream that it serves; one that reports Unreachable. Timers run on the
+// clock's. Network has none.
+//
+// Lock order: TCP.mu, then link.mu, then the backlog's counters. No lock is held over a call of the
+// Handler or a read; inbound.out is held over a write, and nothing is taken under it.
+//
+// Not here: which messages are sent (replica/group), what a heartbeat says (replica/liveness), what
+// methods exist and who may call them: a call from NoNode has proved the secret, not a membership.
+//
 // The secret proves who speaks when a connection is made. It does not keep who can alter packets on
 // the way from altering them: on a network that is not trusted use TLS.
 package transport

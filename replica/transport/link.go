@@ -299,19 +299,8 @@ func (l *link) write(conn net.Conn, dead <-chan struct{}) error {
 	var batch []item
 	for {
 		batch = l.take(batch)
-		for i := range batch {
-			if err := l.writeItem(w, &batch[i]); err != nil {
-				l.reportLost(batch[:i])
-				for j := i; j < len(batch); j++ {
-					l.dropItem(&batch[j])
-				}
-				return err
-			}
-			l.p.unreserve(l.role, batch[i].cost())
-		}
 		if len(batch) > 0 {
-			if err := w.flush(); err != nil {
-				l.reportLost(batch)
+			if err := l.writeBatch(w, batch); err != nil {
 				return err
 			}
 			continue
@@ -322,6 +311,25 @@ func (l *link) write(conn net.Conn, dead <-chan struct{}) error {
 			return nil
 		}
 	}
+}
+
+// writeBatch writes what was taken off the queue. After an error all of it has been accounted for.
+func (l *link) writeBatch(w *frameWriter, batch []item) error {
+	for i := range batch {
+		if err := l.writeItem(w, &batch[i]); err != nil {
+			l.reportLost(batch[:i])
+			for j := i; j < len(batch); j++ {
+				l.dropItem(&batch[j])
+			}
+			return err
+		}
+		l.p.unreserve(l.role, batch[i].cost())
+	}
+	err := w.flush()
+	if err != nil {
+		l.reportLost(batch)
+	}
+	return err
 }
 
 // reportLost tells of messages that were in a write that failed.

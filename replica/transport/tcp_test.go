@@ -130,10 +130,13 @@ func TestPayloadGone(t *testing.T) {
 		m.Payload = p
 		one.Send(2, m)
 	}
+	m := appendMessage(group(3), 1, 1<<20, 1<<20)
+	m.Payload = Bytes(make([]byte, 3<<20)) // not what the entries describe
+	one.Send(2, m)
 	one.Send(2, appendMessage(group(0), 9, 100))
 	one.Send(2, appendMessage(group(1), 9, 100))
 	eventually(t, "the good ones arrive", func() bool { return len(b.received()) == 2 })
-	for i := range int32(3) {
+	for i := range int32(4) {
 		eventually(t, "the dropped ones are reported", func() bool { return a.dropped(2, group(i)) > 0 })
 	}
 }

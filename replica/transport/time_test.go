@@ -181,6 +181,88 @@ func encoded(m Message) []byte {
 	return out
 }
 
+// TestBudgetDelivers sends two messages in one write, the second of which has room only once the first
+// is released: it must have been given to the Handler by then.
+func TestBudgetDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		n, ln := pipeNode(t, r)
+		defer func() { _ = n.Close() }()
+		n.budget.limit = 1000
+		c := member(t, ln, roleData0, 1)
+		both := append(encoded(appendMessage(group(1), 1, 800)), encoded(appendMessage(group(1), 2, 800))...)
+		if _, err := c.Write(both); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := len(r.received()); got != 2 || n.budget.inUse() != 0 {
+			t.Errorf("%d messages arrived, %d bytes are held", got, n.budget.inUse())
+		}
+		_ = c.Close()
+	})
+}
+
+// breaking is a connection whose writes fail once it is told so.
+type breaking struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (b breaking) Write(p []byte) (int, error) {
+	if b.broken.Load() {
+		return 0, syscall.EPIPE
+	}
+	return b.Conn.Write(p)
+}
+
+// TestWriteFails reports every message of a write that failed, small ones that were gathered before
+// a large one too.
+func TestWriteFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		a, ln := &recorder{}, newPipeListener()
+		two, err := NewTCP(Options{ClusterID: "c", Node: 2, Secret: testSecret, listener: ln})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two.Start(&recorder{})
+		one, err := NewTCP(Options{ClusterID: "c", Node: 1, Secret: testSecret, listener: newPipeListener(),
+			dial: func(context.Context, string) (net.Conn, error) {
+				if broken.Load() {
+					return nil, syscall.ECONNREFUSED
+				}
+				c, err := ln.dial()
+				return breaking{c, &broken}, err
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Start(a)
+		one.SetPeers(map[kafkaproto.NodeID]Peer{2: {Addr: "127.0.0.1:1"}})
+		synctest.Wait()
+		broken.Store(true)
+		l := one.peer(2).links[roleData0]
+		w := newFrameWriter(breaking{broken: &broken}, nil)
+		batch := []item{{msg: appendMessage(group(1), 1, 100)}, {msg: appendMessage(group(2), 1, 2<<20)}, {msg: appendMessage(group(3), 1, 100)}}
+		for i := range batch {
+			l.p.reserve(l.role, batch[i].cost())
+		}
+		if err := l.writeBatch(w, batch); err == nil {
+			t.Error("the write did not fail")
+		}
+		synctest.Wait()
+		for g := range int32(3) {
+			if a.dropped(2, group(g+1)) != 1 {
+				t.Errorf("the message of group %d is not reported", g+1)
+			}
+		}
+		if n := l.p.bytes[1].Load(); n != 0 {
+			t.Errorf("backlog holds %d bytes", n)
+		}
+		_, _ = one.Close(), two.Close()
+	})
+}
+
 // TestTakeover: a second connection of a role replaces the first, a later start of the node all of
 // the earlier's, and frames in the wrong place end a connection.
 func TestTakeover(t *testing.T) {

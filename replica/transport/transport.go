@@ -78,7 +78,7 @@ func (b Bytes) Load() ([][]byte, func(), error) { return [][]byte{b}, func() {},
 func (b Bytes) Slice(from, to int64) Payload { return b[from:to:to] }
 
 // Handler is what a broker does with what comes from its peers. Methods are called by several
-// goroutines at once.
+// goroutines at once, those about one peer's state by one. Only Call and Stream may block.
 type Handler interface {
 	// Raft takes messages in the order of their connection. It must not block. The slice is the
 	// transport's again when it returns, the messages' entries are the Handler's for good, and each
