@@ -174,8 +174,14 @@ func (p Partition) reverted() []kafkaproto.NodeID {
 	return p.nodes(func(s ReplicaState) bool { return s == ReplicaActive || s == ReplicaRemoving })
 }
 
+// maxReplicas is more than any partition has; it bounds what a damaged record costs.
+const maxReplicas = 1 << 10
+
 // check refuses what no command makes.
 func (p Partition) check() error {
+	if len(p.Replicas) == 0 || len(p.Replicas) > maxReplicas {
+		return fmt.Errorf("no replica, or %d", len(p.Replicas))
+	}
 	data := false
 	for at, r := range p.Replicas {
 		if r.Node < 0 || r.ID == 0 || r.ID >= p.NextReplica || r.State < 0 || r.State > ReplicaCancelled {
@@ -192,8 +198,6 @@ func (p Partition) check() error {
 		data = data || r.State == ReplicaActive || r.State == ReplicaRemoving
 	}
 	switch {
-	case len(p.Replicas) == 0:
-		return fmt.Errorf("no replica")
 	case !p.Replicas[0].State.Wanted() || !data:
 		return fmt.Errorf("no replica is wanted, or none holds data")
 	case p.Version < 1:
