@@ -64,19 +64,19 @@ func TestStreams(t *testing.T) {
 
 // TestStreamErrors ends streams in every way but the good one: none of them looks like the end.
 func TestStreamErrors(t *testing.T) {
-	var last *source
+	var last atomic.Pointer[source]
 	b := &recorder{stream: func(_ context.Context, _ kafkaproto.NodeID, method uint16, body []byte) (io.ReadCloser, error) {
 		switch method {
 		case 1:
 			return nil, kafkaproto.Faultf(kerr.UnknownTopicID, "no such snapshot")
 		case 2:
-			last = &source{Reader: io.MultiReader(bytes.NewReader(make([]byte, 100)), failing{errors.New("disk on fire")})}
+			last.Store(&source{Reader: io.MultiReader(bytes.NewReader(make([]byte, 100)), failing{errors.New("disk on fire")})})
 		case 3:
-			last = &source{Reader: io.MultiReader(bytes.NewReader(make([]byte, 100)), failing{io.ErrUnexpectedEOF})}
+			last.Store(&source{Reader: io.MultiReader(bytes.NewReader(make([]byte, 100)), failing{io.ErrUnexpectedEOF})})
 		default:
-			last = &source{Reader: endless{}}
+			last.Store(&source{Reader: endless{}})
 		}
-		return last, nil
+		return last.Load(), nil
 	}}
 	one, two := startPair(t, &recorder{}, b, nil)
 	open := func(method uint16) io.ReadCloser {
@@ -94,7 +94,7 @@ func TestStreamErrors(t *testing.T) {
 		if got, err := io.ReadAll(open(method)); err == nil || !strings.Contains(err.Error(), text) || len(got) != 100 {
 			t.Errorf("a source that fails: %d bytes, %v", len(got), err)
 		}
-		eventually(t, "the source is closed", last.closed.Load)
+		eventually(t, "the source is closed", last.Load().closed.Load)
 	}
 	// A reader that stops reading holds a window, and one that closes stops the source.
 	r := open(4)
@@ -104,9 +104,9 @@ func TestStreamErrors(t *testing.T) {
 	if got, err := one.Call(context.Background(), 2, 1, nil); err != nil {
 		t.Errorf("a call beside a stream: %q, %v", got, err)
 	}
-	eventually(t, "the window is full", func() bool { return last.read.Load() == window })
+	eventually(t, "the window is full", func() bool { return last.Load().read.Load() == window })
 	_ = r.Close()
-	eventually(t, "the source is closed", last.closed.Load)
+	eventually(t, "the source is closed", last.Load().closed.Load)
 	if _, err := r.Read(make([]byte, 1<<20)); err == nil {
 		// what had arrived may still be read
 		_, err = io.ReadAll(r)
