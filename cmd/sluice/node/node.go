@@ -103,6 +103,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return fmt.Errorf("open the metadata: %w", err)
 	}
+	n.finishDeletions()
 	n.assemble()
 	n.enter(admin.Starting, "listeners", "opening")
 	if err := n.serve(); err != nil {
@@ -230,6 +231,24 @@ func (n *Node) follow(t *meta.Topic) []engine.Spec {
 		})
 	}
 	return specs
+}
+
+// finishDeletions removes the logs of topics that were deleted when the last run ended in the midst
+// of it. Each goes on a replayed deletion of its topic id: a log that the metadata merely do not know
+// is left alone (G16).
+func (n *Node) finishDeletions() {
+	deleted := make(map[kafkaproto.TopicID]bool)
+	for _, t := range n.controller.Deleted() {
+		deleted[t.ID] = true
+	}
+	for _, l := range n.store.Logs() {
+		if !deleted[l.ID().Topic] {
+			continue
+		}
+		if err := n.store.DeleteLog(l.ID()); err != nil {
+			n.o.Logger.Error("partition not deleted", "partition", l.TP(), "err", err)
+		}
+	}
 }
 
 func (n *Node) deleteTopic(t *meta.Topic) {
