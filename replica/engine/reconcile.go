@@ -47,6 +47,11 @@ func (r *replicated) reconcile() {
 		return
 	}
 	mayVote := want(r.self) && !slices.Contains(demote, r.self)
+	if next := r.successor(); !mayVote && len(promote) == 0 && next != 0 {
+		// Who is to stay leads before anybody goes: the leader's broker may stop any moment.
+		r.g.TransferLeader(next)
+		return
+	}
 	var changes []pb.ConfChangeSingle
 	for _, id := range promote {
 		changes = append(changes, pb.ConfChangeSingle{Type: pb.ConfChangeAddNode, NodeID: id})
