@@ -48,8 +48,6 @@ type Controller struct {
 	identity Identity
 
 	image atomic.Pointer[meta.Image] // what Image gives
-	// replayed are the topics that Open saw deleted.
-	replayed []*meta.Topic
 
 	mu struct {
 		sync.Mutex
@@ -102,7 +100,7 @@ func open(o Options, l metadataLog, lead func() error) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if img, c.snap.bytes, err = replay(l, img, c.sawDeleted); err != nil {
+	if img, c.snap.bytes, err = replay(l, img); err != nil {
 		return nil, err
 	}
 	if c.identity, err = settleIdentity(o, wantedBy(o.Config.Static()), img); err != nil {
@@ -146,13 +144,6 @@ func (c *Controller) bootstrap() error {
 
 // Image is the newest metadata that is durable and that all subscribers have seen.
 func (c *Controller) Image() *meta.Image { return c.image.Load() }
-
-// Deleted lists the topics whose deletion Open replayed. Their files may still be there: a crash can
-// come between the commit of a deletion and its subscribers, who must have seen it before a snapshot
-// takes the place of its record.
-func (c *Controller) Deleted() []*meta.Topic { return c.replayed }
-
-func (c *Controller) sawDeleted(t *meta.Topic) { c.replayed = append(c.replayed, t) }
 
 // NodeID is this broker's number.
 func (c *Controller) NodeID() kafkaproto.NodeID { return c.identity.NodeID }

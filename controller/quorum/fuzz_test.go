@@ -59,11 +59,11 @@ func FuzzLog(f *testing.F) {
 	_, log := sample(f)
 	f.Add(log)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		img, err := applyBatches(meta.Empty(), data, func(*meta.Topic) {})
+		img, err := applyBatches(meta.Empty(), data)
 		if err != nil {
 			return
 		}
-		if again, err := applyBatches(img, data, func(*meta.Topic) {}); err != nil || again != img {
+		if again, err := applyBatches(img, data); err != nil || again != img {
 			t.Fatalf("the same log over version %d: %v", img.Version(), err)
 		}
 	})

@@ -52,11 +52,8 @@ const (
 	maxBatch = 64 << 20
 )
 
-// replay applies the log from the image's version on up to its end, and tells deleted of each topic
-// that a batch took away; size is how many bytes it read.
-func replay(l metadataLog, img *meta.Image, deleted func(*meta.Topic)) (
-	last *meta.Image, size int64, err error,
-) {
+// replay applies the log from the image's version on up to its end; size is how many bytes it read.
+func replay(l metadataLog, img *meta.Image) (last *meta.Image, size int64, err error) {
 	if err := l.Offline(); err != nil {
 		return nil, 0, fmt.Errorf("metadata log %s cannot be used: %w", l.Dir(), err)
 	}
@@ -73,7 +70,7 @@ func replay(l metadataLog, img *meta.Image, deleted func(*meta.Topic)) (
 	for at := from; at < end; {
 		buf, err := readRange(l, at, end)
 		if err == nil {
-			img, err = applyBatches(img, buf, deleted)
+			img, err = applyBatches(img, buf)
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("metadata log %s from offset %d on: %w", l.Dir(), at, err)
@@ -107,7 +104,7 @@ func readRange(l metadataLog, at, end kafkaproto.Offset) ([]byte, error) {
 
 // applyBatches applies back-to-back batches, each of which must go on where the image is. A batch
 // that the image has already (a snapshot was taken inside a read) is passed over.
-func applyBatches(img *meta.Image, buf []byte, deleted func(*meta.Topic)) (*meta.Image, error) {
+func applyBatches(img *meta.Image, buf []byte) (*meta.Image, error) {
 	_, err := batch.Scan(buf, func(_ int, b batch.Batch) (bool, error) {
 		if b.NextOffset() <= kafkaproto.Offset(img.Version()) {
 			return true, nil
@@ -120,16 +117,8 @@ func applyBatches(img *meta.Image, buf []byte, deleted func(*meta.Topic)) (*meta
 			return false, kafkaproto.Corruptf("a batch of offset %d where %d is next", b.BaseOffset(),
 				img.Version())
 		}
-		before := img
-		if img, err = img.Apply(records...); err != nil {
-			return false, err
-		}
-		for _, c := range meta.TopicChanges(before, img) {
-			if c.New == nil {
-				deleted(c.Old)
-			}
-		}
-		return true, nil
+		img, err = img.Apply(records...)
+		return true, err
 	})
 	return img, err
 }

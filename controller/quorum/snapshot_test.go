@@ -327,26 +327,3 @@ func TestSnapshotName(t *testing.T) {
 		}
 	}
 }
-
-// TestDeletedTopicsAreReplayed: who opens the log hears of each topic that it deletes, until a
-// snapshot takes the place of the deletion.
-func TestDeletedTopicsAreReplayed(t *testing.T) {
-	w := newWorld(t)
-	c := w.open()
-	create(t, c, "a", "b")
-	create(t, c, "c")
-	gone := c.Image().Topic("b").ID
-	if _, err := c.Do(meta.DeleteTopics{Topics: []meta.TopicRef{{Name: "b"}}}); err != nil {
-		t.Fatal(err)
-	}
-	create(t, c, "b") // under another id
-	for range 2 {
-		c = w.reopen(c)
-		if got := c.Deleted(); len(got) != 1 || got[0].ID != gone || got[0].Name != "b" {
-			t.Errorf("%v are deleted", got)
-		}
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-}

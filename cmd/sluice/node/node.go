@@ -103,7 +103,9 @@ func (n *Node) start() error {
 	if err != nil {
 		return fmt.Errorf("open the metadata: %w", err)
 	}
-	n.finishDeletions()
+	if err := n.finishDeletions(); err != nil {
+		return fmt.Errorf("finish deletions: %w", err)
+	}
 	n.assemble()
 	n.enter(admin.Starting, "listeners", "opening")
 	if err := n.serve(); err != nil {
@@ -234,21 +236,41 @@ func (n *Node) follow(t *meta.Topic) []engine.Spec {
 }
 
 // finishDeletions removes the logs of topics that were deleted when the last run ended in the midst
-// of it. Each goes on a replayed deletion of its topic id: a log that the metadata merely do not know
+// of it. Each goes on a committed deletion of its topic id: a log that the metadata merely do not know
 // is left alone (G16).
-func (n *Node) finishDeletions() {
-	deleted := make(map[kafkaproto.TopicID]bool)
-	for _, t := range n.controller.Deleted() {
-		deleted[t.ID] = true
+func (n *Node) finishDeletions() error {
+	unknown := n.unknownLogs()
+	if len(unknown) == 0 {
+		return nil
 	}
-	for _, l := range n.store.Logs() {
+	deleted, err := n.controller.Deleted()
+	if err != nil {
+		return err
+	}
+	for _, l := range unknown {
 		if !deleted[l.ID().Topic] {
+			n.o.Logger.Warn("no topic in the metadata has this log; it is left alone",
+				"partition", l.TP(), "topic_id", l.ID().Topic)
 			continue
 		}
 		if err := n.store.DeleteLog(l.ID()); err != nil {
 			n.o.Logger.Error("partition not deleted", "partition", l.TP(), "err", err)
 		}
 	}
+	return nil
+}
+
+// unknownLogs are the logs of topics that are not in the metadata.
+func (n *Node) unknownLogs() []*store.Log {
+	img := n.controller.Image()
+	metadata, _ := quorum.MetadataPartition()
+	var unknown []*store.Log
+	for _, l := range n.store.Logs() {
+		if id := l.ID(); id != metadata && img.TopicByID(id.Topic) == nil {
+			unknown = append(unknown, l)
+		}
+	}
+	return unknown
 }
 
 func (n *Node) deleteTopic(t *meta.Topic) {
