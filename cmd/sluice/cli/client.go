@@ -64,6 +64,9 @@ func (e *env) seeds(props properties) []string {
 // connect reaches a broker within ctx and makes a client on it. A broker that is down is found at
 // once, not when the client's retries end.
 func (e *env) connect(ctx context.Context, opts ...kgo.Opt) (*client, error) {
+	if e.timeout <= 0 {
+		return nil, usagef("--timeout %v leaves no time to wait", e.timeout)
+	}
 	props, err := e.clientProperties()
 	if err != nil {
 		return nil, err

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sluicelog/sluice/log/vfs"
@@ -55,6 +59,42 @@ func TestDev(t *testing.T) {
 	}
 	if _, err := os.Stat(name); err == nil {
 		t.Error("the ready file outlives the broker")
+	}
+}
+
+// TestHangUp closes the terminal of a dev broker: it leaves as little behind as after Ctrl-C.
+func TestHangUp(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("the tests run under nohup")
+	}
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	name := filepath.Join(tmp, "ready.json")
+	done := make(chan int, 1)
+	var out buffer
+	go func() {
+		done <- Main([]string{"dev", "--port", "0", "--ready-file", name,
+			"--override", "sluice.http.listeners="}, nil, &bytes.Buffer{}, &out, &out)
+	}()
+	for {
+		if _, err := os.Stat(name); err == nil {
+			break
+		}
+		select {
+		case code := <-done:
+			t.Fatalf("exit %d\n%s", code, out.String())
+		default:
+			runtime.Gosched()
+		}
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != 0 {
+		t.Errorf("exit %d\n%s", code, out.String())
+	}
+	if left := devDirs(t, tmp); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

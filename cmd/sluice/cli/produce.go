@@ -105,6 +105,9 @@ func (o *produceFlags) options(e *env, topic string) ([]kgo.Opt, error) {
 	if topic != "" {
 		opts = append(opts, kgo.DefaultProduceTopic(topic))
 	}
+	if o.partition < -1 {
+		return nil, usagef("--partition %d is no partition", o.partition)
+	}
 	if o.partition >= 0 || strings.Contains(o.format, "%p") {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}

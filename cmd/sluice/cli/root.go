@@ -16,7 +16,7 @@ import (
 
 // env is what a verb may touch of the process, so that tests can give their own.
 type env struct {
-	// ctx ends at the first interrupt or SIGTERM.
+	// ctx ends at the first interrupt, SIGTERM or SIGHUP.
 	ctx            context.Context
 	environ        []string
 	stdin          io.Reader
@@ -44,10 +44,20 @@ func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	signal.Notify(signals, endings()...)
 	defer signal.Stop(signals)
 	go interrupts(ctx, signals, cancel)
 	return run(ctx, args, environ, stdin, stdout, stderr)
+}
+
+// endings are the signals that end a verb cleanly. A terminal that is closed is one, but not to who
+// was started by nohup.
+func endings() []os.Signal {
+	list := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
 }
 
 // interrupts ends the verb at the first signal and the process at the second.
