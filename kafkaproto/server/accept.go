@@ -112,7 +112,7 @@ func (s *Server) admit(l *Listener, nc net.Conn) {
 	if why != refusedClosing {
 		s.observer.Refused(l, why)
 		s.strays.log(slog.LevelWarn, ip, "too many connections: closed at once",
-			"listener", l.Name, "peer", nc.RemoteAddr(), "limit", string(why))
+			"listener", l.Name, "peer", nc.RemoteAddr().String(), "limit", string(why))
 	}
 	_ = nc.Close()
 }

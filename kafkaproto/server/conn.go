@@ -236,14 +236,14 @@ func (c *Conn) report(err error) bool {
 		return true
 	}
 	if !errors.Is(err, io.EOF) {
-		c.srv.logger.Debug("connection lost", "peer", c.RemoteAddr(), "err", err)
+		c.srv.logger.Debug("connection lost", "peer", c.RemoteAddr().String(), "err", err)
 	}
 	return false
 }
 
 // stray logs a line that is limited per peer.
 func (c *Conn) stray(level slog.Level, msg string, args ...any) {
-	args = append([]any{"listener", c.listener.Name, "peer", c.RemoteAddr()}, args...)
+	args = append([]any{"listener", c.listener.Name, "peer", c.RemoteAddr().String()}, args...)
 	c.srv.strays.log(level, c.peer, msg, args...)
 }
 

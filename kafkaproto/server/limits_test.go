@@ -289,10 +289,16 @@ func TestStraysPerPeer(t *testing.T) {
 		if got := log.all(); len(got) != 3 || !strings.Contains(got[2], "skipped=4") {
 			t.Fatalf("log is %q, want a third line that tells of 4 skipped", got)
 		}
+		for range 5 {
+			s.log(slog.LevelWarn, addr(1), "another kind", "peer", "p")
+		}
+		if got := log.all(); len(got) != 4 || !strings.Contains(got[3], "another kind") {
+			t.Fatalf("log is %q, want one line more of another kind", got)
+		}
 		for i := range 3 * strayPeers {
 			s.log(slog.LevelWarn, addr(i+10), "flood")
 		}
-		if n := len(log.all()); n > strayPeers+4 {
+		if n := len(log.all()); n > strayPeers+5 {
 			t.Fatalf("%d lines for a flood of peers", n)
 		}
 		if n := len(s.mu.peers); n > strayPeers+1 {

@@ -9,22 +9,29 @@ import (
 )
 
 const (
-	// strayInterval is the least time between two lines about one peer.
+	// strayInterval is the least time between two lines of one kind about one peer.
 	strayInterval = time.Minute
-	// strayPeers bounds the memory of the limiter. Peers beyond it share one line per interval.
+	// strayPeers bounds the memory of the limiter. What is beyond it shares one line per interval.
 	strayPeers = 4096
 )
 
-// strays logs what strangers and broken clients do, at most one line per peer address and
-// interval; a line tells how many were left out before it.
+// strays logs what strangers and broken clients do, at most one line of a kind per peer address and
+// interval; a line tells how many were left out before it. Behind a gateway all clients have one
+// address: a health check that speaks HTTP must not hide the client that lacks TLS.
 type strays struct {
 	logger *slog.Logger
 
 	mu struct {
 		sync.Mutex
-		peers map[netip.Addr]*strayPeer
+		peers map[strayKey]*strayPeer
 		swept time.Time
 	}
+}
+
+// strayKey is a peer and the line about it, which is one of a few.
+type strayKey struct {
+	peer netip.Addr
+	msg  string
 }
 
 type strayPeer struct {
@@ -39,7 +46,7 @@ func (s *strays) log(level slog.Level, peer netip.Addr, msg string, args ...any)
 	}
 	now := time.Now()
 	s.mu.Lock()
-	p := s.peerLocked(peer, now)
+	p := s.peerLocked(strayKey{peer, msg}, now)
 	if !p.last.IsZero() && now.Sub(p.last) < strayInterval {
 		p.skipped++
 		s.mu.Unlock()
@@ -54,11 +61,11 @@ func (s *strays) log(level slog.Level, peer netip.Addr, msg string, args ...any)
 	s.logger.Log(context.Background(), level, msg, args...)
 }
 
-func (s *strays) peerLocked(peer netip.Addr, now time.Time) *strayPeer {
+func (s *strays) peerLocked(key strayKey, now time.Time) *strayPeer {
 	if s.mu.peers == nil {
-		s.mu.peers = make(map[netip.Addr]*strayPeer)
+		s.mu.peers = make(map[strayKey]*strayPeer)
 	}
-	if p := s.mu.peers[peer]; p != nil {
+	if p := s.mu.peers[key]; p != nil {
 		return p
 	}
 	if len(s.mu.peers) >= strayPeers && now.Sub(s.mu.swept) >= strayInterval {
@@ -70,12 +77,12 @@ func (s *strays) peerLocked(peer netip.Addr, now time.Time) *strayPeer {
 		}
 	}
 	if len(s.mu.peers) >= strayPeers {
-		peer = netip.Addr{}
-		if p := s.mu.peers[peer]; p != nil {
+		key = strayKey{}
+		if p := s.mu.peers[key]; p != nil {
 			return p
 		}
 	}
 	p := &strayPeer{}
-	s.mu.peers[peer] = p
+	s.mu.peers[key] = p
 	return p
 }

@@ -142,7 +142,7 @@ func (c *Conn) writeFailed(err error) {
 	var short *shortFileError
 	switch {
 	case errors.As(err, &short):
-		c.srv.logger.Error("answer cut: file range can't be read", "peer", c.RemoteAddr(), "err", err)
+		c.srv.logger.Error("answer cut: file range can't be read", "peer", c.RemoteAddr().String(), "err", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.srv.observer.Refused(c.listener, RefusedStuck)
 		c.stray(slog.LevelWarn, "client does not take its answers: connection closed",
