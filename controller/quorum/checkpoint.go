@@ -71,14 +71,14 @@ func (s *snapshotState) arm(c *Controller, d time.Duration) {
 // what lies below can be removed as whole segments.
 func (c *Controller) beginSnapshot(img *meta.Image) {
 	s := &c.snap
-	if err := c.log.Roll(); err != nil {
+	if err := c.cut.Roll(); err != nil {
 		c.logger.Warn("cannot roll the metadata log", "error", err)
 	}
 	s.bytes, s.since, s.version = 0, time.Time{}, img.Version()
 	s.writing = make(chan written, 1)
-	epoch, nowMs := c.log.Term(), clock.Millis(c.o.Clock.Now())
+	epoch, nowMs := c.cut.Term(), clock.Millis(c.o.Clock.Now())
 	go func(done chan written, older *snapshotID) {
-		id, err := writeSnapshot(c.o.FS, c.log.Dir(), img, epoch, nowMs)
+		id, err := writeSnapshot(c.o.FS, c.cut.Dir(), img, epoch, nowMs)
 		if err == nil {
 			err = c.forget(id, older)
 		}
@@ -91,14 +91,14 @@ func (c *Controller) beginSnapshot(img *meta.Image) {
 // the snapshots before that (Q5).
 func (c *Controller) forget(newest snapshotID, older *snapshotID) error {
 	if older == nil {
-		return trimSnapshots(c.o.FS, c.log.Dir(), newest)
+		return trimSnapshots(c.o.FS, c.cut.Dir(), newest)
 	}
-	if older.offset > c.log.StartOffset() {
-		if err := c.log.DeleteRecords(older.offset); err != nil {
+	if older.offset > c.cut.StartOffset() {
+		if err := c.cut.DeleteRecords(older.offset); err != nil {
 			return err
 		}
 	}
-	return trimSnapshots(c.o.FS, c.log.Dir(), newest, *older)
+	return trimSnapshots(c.o.FS, c.cut.Dir(), newest, *older)
 }
 
 func (c *Controller) snapshotWritten(w written) {

@@ -43,7 +43,9 @@ func errClosed() error { return kafkaproto.Faultf(kerr.NotController, "this brok
 // Controller is the metadata of the cluster, live.
 type Controller struct {
 	o        Options
-	log      metadataLog
+	log      metadataLog // alone
+	cut      snapshotLog
+	rep      *replicated // on one broker of several
 	logger   *slog.Logger
 	identity Identity
 
@@ -73,6 +75,7 @@ type Controller struct {
 type request struct {
 	command meta.Command
 	reply   func(meta.Result, error)
+	answer  func(answer) // instead of reply: another broker asks
 }
 
 // Open loads the newest snapshot, replays the log behind it, makes the cluster on the first start
@@ -89,7 +92,7 @@ func Open(o Options) (*Controller, error) {
 // open is Open on any log; lead begins its term.
 func open(o Options, l metadataLog, lead func() error) (*Controller, error) {
 	c := &Controller{
-		o: o, log: l, logger: o.Logger.With("component", "controller"),
+		o: o, log: l, cut: l, logger: o.Logger.With("component", "controller"),
 		wake: make(chan struct{}, 1), synced: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -111,9 +114,7 @@ func open(o Options, l metadataLog, lead func() error) (*Controller, error) {
 	}
 	l.Observe(func(store.Event) { signal(c.synced) })
 	l.Commit(l.EndOffset())
-	c.o.Config.Pin(map[string]string{
-		"node.id": nodeName(c.identity.NodeID), "broker.id": nodeName(c.identity.NodeID),
-	})
+	c.pin()
 	c.current = meta.Empty()
 	if c.snap.last = snapshot; snapshot != nil {
 		c.snap.version = int64(snapshot.offset)
@@ -124,6 +125,13 @@ func open(o Options, l metadataLog, lead func() error) (*Controller, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// pin makes the number that this broker got the one that its settings show.
+func (c *Controller) pin() {
+	c.o.Config.Pin(map[string]string{
+		"node.id": nodeName(c.identity.NodeID), "broker.id": nodeName(c.identity.NodeID),
+	})
 }
 
 // bootstrap makes the cluster on the first start, finalizes the features of a new release, and
@@ -181,17 +189,23 @@ func (c *Controller) Do(cmd meta.Command) (meta.Result, error) {
 // Submit is Do without waiting. reply is called once: on the controller's goroutine, where it must
 // not block nor call Do or Close, or on the caller's when the controller is closed.
 func (c *Controller) Submit(cmd meta.Command, reply func(meta.Result, error)) {
+	if !c.enqueue(request{command: cmd, reply: reply}) {
+		reply(nil, errClosed())
+	}
+}
+
+// enqueue gives a request to the loop; false when the controller is closed.
+func (c *Controller) enqueue(q request) bool {
 	c.mu.Lock()
 	closed := c.mu.closed
 	if !closed {
-		c.mu.queue = append(c.mu.queue, request{cmd, reply})
+		c.mu.queue = append(c.mu.queue, q)
 	}
 	c.mu.Unlock()
-	if closed {
-		reply(nil, errClosed())
-		return
+	if !closed {
+		c.kick()
 	}
-	c.kick()
+	return !closed
 }
 
 // Call is Do with the result's type.

@@ -11,21 +11,22 @@ import (
 // Deleted gives the topics whose deletion stands in the metadata log behind the newest snapshot. It
 // reads that part of the log anew: it is for who found files of a topic that the image does not have.
 // They can be there as a crash can come between the commit of a deletion and its subscribers, who see
-// it before a snapshot takes the place of its record.
+// it before a snapshot takes the place of its record. A broker of several asks once it is enrolled.
 func (c *Controller) Deleted() (map[kafkaproto.TopicID]bool, error) {
 	deleted := make(map[kafkaproto.TopicID]bool)
-	if c.log == nil {
-		return deleted, nil
+	var log rangeReader = c.log
+	if c.rep != nil {
+		log = c.rep
 	}
-	img, _, err := loadSnapshot(c.o.FS, c.log.Dir(), func(string, error) {}) // Open told of damage
+	img, _, err := loadSnapshot(c.o.FS, c.cut.Dir(), func(string, error) {}) // Open told of damage
 	if err != nil {
 		return nil, err
 	}
 	end := kafkaproto.Offset(c.Image().Version())
 	for at := kafkaproto.Offset(img.Version()); at < end; at = kafkaproto.Offset(img.Version()) {
-		buf, err := readRange(c.log, at, end)
+		buf, err := readRange(log, at, end)
 		if err != nil {
-			return nil, fmt.Errorf("metadata log %s from offset %d on: %w", c.log.Dir(), at, err)
+			return nil, fmt.Errorf("metadata log %s from offset %d on: %w", c.cut.Dir(), at, err)
 		}
 		_, err = batch.Scan(buf, func(_ int, b batch.Batch) (bool, error) {
 			before := img
@@ -40,10 +41,10 @@ func (c *Controller) Deleted() (map[kafkaproto.TopicID]bool, error) {
 			return true, nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("metadata log %s from offset %d on: %w", c.log.Dir(), at, err)
+			return nil, fmt.Errorf("metadata log %s from offset %d on: %w", c.cut.Dir(), at, err)
 		}
 		if kafkaproto.Offset(img.Version()) <= at {
-			return nil, kafkaproto.Corruptf("metadata log %s does not go on at offset %d", c.log.Dir(), at)
+			return nil, kafkaproto.Corruptf("metadata log %s does not go on at offset %d", c.cut.Dir(), at)
 		}
 	}
 	return deleted, nil

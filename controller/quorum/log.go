@@ -15,17 +15,27 @@ import (
 
 // metadataLog is what is needed of a *store.Log; the controller is its only user.
 type metadataLog interface {
-	Dir() string
-	Term() kafkaproto.LeaderEpoch
+	snapshotLog
+	rangeReader
 	Offline() error
 	Observe(fn func(store.Event))
-	StartOffset() kafkaproto.Offset
 	EndOffset() kafkaproto.Offset
 	SyncedOffset() kafkaproto.Offset
 	Append(b batch.Batch, o store.AppendOptions) (store.Appended, error)
 	Commit(hw kafkaproto.Offset)
+}
+
+// rangeReader is how the log is read.
+type rangeReader interface {
 	Read(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Offset, minOne bool) (
 		store.Range, error)
+}
+
+// snapshotLog is what snapshots need of the log.
+type snapshotLog interface {
+	Dir() string
+	Term() kafkaproto.LeaderEpoch // of the last record
+	StartOffset() kafkaproto.Offset
 	Roll() error
 	DeleteRecords(to kafkaproto.Offset) error
 }
@@ -85,7 +95,7 @@ func replay(l metadataLog, img *meta.Image) (last *meta.Image, size int64, err e
 }
 
 // readRange reads some batches, at least one.
-func readRange(l metadataLog, at, end kafkaproto.Offset) ([]byte, error) {
+func readRange(l rangeReader, at, end kafkaproto.Offset) ([]byte, error) {
 	r, err := l.Read(at, readChunk, end, true)
 	if err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func loadSnapshot(
 	return meta.Empty(), nil, nil
 }
 
-// trimSnapshots removes all snapshots but the kept ones, and what an interrupted write left.
+// trimSnapshots removes all snapshots but the kept ones, the newest of them first, and newer ones; and what an interrupted write left.
 func trimSnapshots(fsys vfs.FS, dir string, keep ...snapshotID) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -165,7 +165,8 @@ func trimSnapshots(fsys vfs.FS, dir string, keep ...snapshotID) error {
 	}
 	for _, e := range entries {
 		id, ok := parseSnapshotName(e.Name())
-		if ok && !slices.Contains(keep, id) || strings.HasSuffix(e.Name(), snapshotSuffix+".tmp") {
+		old := ok && !slices.Contains(keep, id) && id.offset <= keep[0].offset
+		if old || strings.HasSuffix(e.Name(), snapshotSuffix+".tmp") {
 			err = errors.Join(err, fsys.Remove(path.Join(dir, e.Name())))
 		}
 	}
