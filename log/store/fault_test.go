@@ -120,6 +120,12 @@ func TestWriteError(t *testing.T) {
 	wantValues(t, readAll(t, l, 0), 0, []string{"a", "b"})
 	appendTo(t, other, values(1, "x"))
 	closeStore(t, s)
+	if _, err := l.Read(0, 1<<10, 2, true); err == nil { // and not a search for segments without end
+		t.Error("a broken log was read after it was closed")
+	}
+	if _, err := l.OffsetForTime(1, 2); err == nil {
+		t.Error("a broken log was searched after it was closed")
+	}
 	s = openStore(t, o)
 	defer closeStore(t, s)
 	l = openLog(t, s, 1, Config{})

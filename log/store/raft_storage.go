@@ -122,7 +122,10 @@ func (s *RaftStorage) Entries(lo, hi, maxSize uint64) ([]pb.Entry, error) {
 		if g := l.raft.view.Load(); lo < g.FirstIndex() {
 			return nil, raft.ErrCompacted // retention or compaction was here meanwhile
 		}
-		return nil, l.readFailed(fmt.Errorf("entries %d to %d: %w", lo, hi-1, err))
+		// raft cannot go on without its entries, and panics: the log stops, and only it (G19).
+		err = l.readFailed(fmt.Errorf("entries %d to %d: %w", lo, hi-1, err))
+		l.goOffline(err)
+		return nil, err
 	}
 	return c.out, nil
 }

@@ -86,7 +86,7 @@ func (l *Log) readFrom(off kafkaproto.Offset, maxBytes int, limit kafkaproto.Off
 		r, err := segs[i].ReadRange(off, maxBytes, limit, minOne)
 		switch {
 		case errors.Is(err, segment.ErrGone):
-			if err := l.unreadable(); err != nil {
+			if err := l.Offline(); err != nil { // of a broken log that was closed the list stays as it is
 				return Range{}, err
 			}
 			continue // replaced or deleted: the list has changed, or soon will have
@@ -134,6 +134,9 @@ func (l *Log) Aborted(from, to kafkaproto.Offset) ([]AbortedTxn, error) {
 	for i := max(segmentAt(segs, from), 0); i < len(segs); i++ {
 		list, err := l.abortedIn(segs[i])
 		if errors.Is(err, segment.ErrGone) {
+			if err := l.Offline(); err != nil {
+				return nil, err
+			}
 			return l.Aborted(max(from, l.StartOffset()), to)
 		}
 		if err != nil {
@@ -166,6 +169,9 @@ func (l *Log) OffsetForTime(ts int64, limit kafkaproto.Offset) (TimedOffset, err
 		}
 		t, err := l.timeInSegment(seg, ts, limit)
 		if errors.Is(err, segment.ErrGone) {
+			if err := l.Offline(); err != nil {
+				return TimedOffset{}, err
+			}
 			return l.OffsetForTime(ts, limit)
 		}
 		if err != nil {
