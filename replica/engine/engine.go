@@ -98,6 +98,9 @@ type Spec struct {
 	// Managed: a group whatever the number of its replicas, that stays where it is until Place is called.
 	// Replicas are who is known, Adding those of them that were none when the log began.
 	Managed bool
+	// First are the ids of the replicas that the partition was made with: the group's configuration before
+	// its first entry, whatever has become of it since. None: those that are not being added.
+	First []uint64
 	// MinInSync is min.insync.replicas; it is capped at the number of voters (ruling 14).
 	MinInSync int32
 }
@@ -120,7 +123,7 @@ func (e *Engine) Open(specs ...Spec) error {
 			}
 			continue
 		}
-		l, err := e.store.OpenLog(s.ID, s.TP, s.Config)
+		l, err := e.openLog(s)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("open %s: %w", s.TP, err))
 			continue
@@ -152,6 +155,40 @@ func (e *Engine) Open(specs ...Spec) error {
 		return errShut
 	}
 	return errors.Join(failed...)
+}
+
+// openLog opens the log of this broker's replica. A directory of an earlier replica is taken away: what
+// was removed from the partition is no part of it any more, whatever it holds.
+func (e *Engine) openLog(s *Spec) (*store.Log, error) {
+	l, err := e.store.OpenLog(s.ID, s.TP, s.Config)
+	if err != nil || len(s.Replicas) == 0 {
+		return l, err
+	}
+	self := s.replicaOn(e.self)
+	was, err := l.Replica()
+	if err != nil || self == 0 || was == self {
+		return l, err
+	}
+	if was != 0 {
+		e.log.Info("data of an earlier replica is removed", "partition", s.TP.String(), "replica", was, "now", self)
+		if err := e.store.DeleteLog(s.ID); err != nil {
+			return nil, err
+		}
+		if l, err = e.store.OpenLog(s.ID, s.TP, s.Config); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.SetReplica(self)
+}
+
+// replicaOn is the id of the replica on a broker; 0: it has none.
+func (s *Spec) replicaOn(n kafkaproto.NodeID) uint64 {
+	for _, m := range s.Replicas {
+		if m.Node == n {
+			return m.ID
+		}
+	}
+	return 0
 }
 
 // add puts partitions into service; false when the engine is closed.

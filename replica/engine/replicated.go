@@ -102,19 +102,11 @@ type proposal struct {
 func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
 	r := &replicated{p: p, e: e, managed: s.Managed, nodes: make(map[uint64]kafkaproto.NodeID),
 		shipped: make(map[uint64]int)}
-	var conf pb.ConfState
-	for _, m := range s.Replicas {
-		if m.Node == e.self {
-			r.self = m.ID
-		}
-		if !m.isIn(s.Adding) {
-			conf.Voters = append(conf.Voters, m.ID)
-		}
-	}
+	r.self = s.replicaOn(e.self)
 	if r.self == 0 {
 		return nil, fmt.Errorf("open %s: broker %d has no replica of it", p.tp, e.self)
 	}
-	if err := p.log.StartReplica(conf); err != nil {
+	if err := p.log.StartReplica(r.firstConf(s)); err != nil {
 		return nil, err
 	}
 	g, err := group.New(group.Config{Log: p.log, Self: r.self, Logger: e.log})
@@ -127,6 +119,25 @@ func (e *Engine) newReplicated(p *Partition, s *Spec) (*replicated, error) {
 	r.lead.Store(&Leadership{Leader: noNode, Epoch: kafkaproto.LeaderEpoch(g.Role().Term)})
 	p.hw.Store(int64(g.HighWatermark()))
 	return r, nil
+}
+
+// firstConf is the configuration that the log's entries begin with: that of a partition in its solo form is
+// this replica alone, at the log's end; an empty log begins as the partition was made. A log that knows its
+// configuration keeps that.
+func (r *replicated) firstConf(s *Spec) pb.ConfState {
+	switch {
+	case r.p.log.Term() > 0:
+		return pb.ConfState{Voters: []uint64{r.self}}
+	case len(s.First) > 0:
+		return pb.ConfState{Voters: slices.Clone(s.First)}
+	}
+	var conf pb.ConfState
+	for _, m := range s.Replicas {
+		if !m.isIn(s.Adding) {
+			conf.Voters = append(conf.Voters, m.ID)
+		}
+	}
+	return conf
 }
 
 func (m Replica) isIn(list []Replica) bool { return slices.Contains(list, m) }
@@ -454,6 +465,14 @@ func (r *replicated) unreachable(to kafkaproto.NodeID) {
 			}
 		}
 	})
+}
+
+// MoveLogStart proposes that the log begins at off, without waiting for it; in the solo form it does
+// nothing.
+func (p *Partition) MoveLogStart(off kafkaproto.Offset) {
+	if r := p.rep.Load(); r != nil {
+		r.do(func(g *group.Group) { _ = g.ProposeLogStart(off) }) // refused: it is asked for again
+	}
 }
 
 // deleteTimeout bounds the wait for a log start to be committed.

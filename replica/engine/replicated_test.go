@@ -355,11 +355,11 @@ func TestGrowAndMove(t *testing.T) {
 		for i := range 10 {
 			mustCommit(t, p, fmt.Sprint("solo ", i))
 		}
-		f.open(Spec{Replicas: on(1, 2, 3), Adding: on(2, 3)})
+		f.open(Spec{Replicas: on(1, 2, 3), Adding: on(2, 3), First: []uint64{10}})
 		wantPlaced(t, f, 1, on(1, 2, 3))
 		mustCommit(t, f.leader(), "on three")
 		f.same(1, 2, 3)
-		f.open(Spec{Replicas: on(4, 5, 3, 1, 2), Adding: on(4, 5), Removing: on(1, 2)})
+		f.open(Spec{Replicas: on(4, 5, 3, 1, 2), Adding: on(4, 5), Removing: on(1, 2), First: []uint64{10}})
 		for i := range 10 {
 			mustCommit(t, f.leader(), fmt.Sprint("moving ", i))
 			time.Sleep(time.Second)

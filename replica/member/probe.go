@@ -84,3 +84,9 @@ func touch(fsys vfs.FS, name string) error {
 	}
 	return errors.Join(err, f.Close())
 }
+
+// DiskAnswered tells that the disk has answered just now. It stands in for the probe where there is none,
+// in a simulation.
+func (m *Member) DiskAnswered() {
+	m.with(func(l *liveness.Machine) { l.DiskCycle(m.o.Clock.Now()) })
+}
