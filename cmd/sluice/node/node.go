@@ -250,11 +250,11 @@ func (n *Node) finishDeletions() error {
 	for _, l := range unknown {
 		if !deleted[l.ID().Topic] {
 			n.o.Logger.Warn("no topic in the metadata has this log; it is left alone",
-				"partition", l.TP(), "topic_id", l.ID().Topic)
+				"partition", l.TP().String(), "topic_id", l.ID().Topic.String())
 			continue
 		}
 		if err := n.store.DeleteLog(l.ID()); err != nil {
-			n.o.Logger.Error("partition not deleted", "partition", l.TP(), "err", err)
+			n.o.Logger.Error("partition not deleted", "partition", l.TP().String(), "err", err)
 		}
 	}
 	return nil
