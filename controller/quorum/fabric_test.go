@@ -79,11 +79,15 @@ func newFabric(t *testing.T, n int) *fabric {
 // add makes a broker with an empty disk; it is not started.
 func (f *fabric) add() *broker {
 	b := &broker{f: f, addr: fmt.Sprintf("b%d:9093", len(f.brokers)+1), fs: vfs.Memory(), wants: -1}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.brokers = append(f.brokers, b)
 	return b
 }
 
 func (f *fabric) at(addr string) *broker {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, b := range f.brokers {
 		if b.addr == addr {
 			return b
