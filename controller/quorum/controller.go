@@ -81,6 +81,10 @@ type request struct {
 // Open loads the newest snapshot, replays the log behind it, makes the cluster on the first start
 // and registers this broker. When it returns, commands can be given.
 func Open(o Options) (*Controller, error) {
+	if member, err := Member(o.FS, o.Dir); err != nil || member {
+		return nil, errors.Join(err, fmt.Errorf("data directory %s belongs to a broker that has peers (%s): start it "+
+			"with the seeds of its cluster", o.Dir, membershipFile))
+	}
 	id, tp := MetadataPartition()
 	l, err := o.Store.OpenLog(id, tp, logConfig(o.Config.Broker().Metadata))
 	if err != nil {

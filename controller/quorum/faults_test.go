@@ -25,8 +25,7 @@ type history struct {
 	problem string
 }
 
-// TestFaults: brokers are cut off, stopped and started at random, one loses its disk, while clients on
-// all of them make topics and change one for the version they know. What was answered is there, once; no
+// TestFaults: brokers are cut off, stopped and started at random, while clients on all of them make topics and change one for the version they know. What was answered is there, once; no
 // two admins undo each other; all brokers show the same in the end.
 func TestFaults(t *testing.T) {
 	run := tier.Of(t, 25, 0)

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -367,5 +368,51 @@ func TestDeletedOnSeveral(t *testing.T) {
 				t.Errorf("%s: %v, %v", b.addr, got, err)
 			}
 		}
+	})
+}
+
+// TestStaleLeader: a leader that was cut off and does not know it yet answers nothing, not even what it
+// need not write.
+func TestStaleLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		f.startAll()
+		f.voters(3, 0)
+		f.agree()
+		old := f.leader()
+		ask := meta.CreateTopics{ValidateOnly: true, Topics: []meta.NewTopic{{Name: "new", Partitions: 1, Replication: 1}}}
+		if err := made(old.controller().Do(ask)); err != nil {
+			t.Error(err)
+		}
+		f.isolate(old, true)
+		got := do(old.controller(), ask)
+		if err := fate(got); !errors.Is(err, errNothing) || !old.controller().Leadership().Ready {
+			t.Errorf("answered without a majority: %v", err)
+		}
+		if err := made(f.leader(old).controller().Do(createCmd("new"))); err != nil {
+			t.Error(err)
+		}
+		f.isolate(old, false)
+		f.until("answered", func() bool { return len(got) == 1 })
+		if err := <-got; !errors.Is(err, kerr.TopicAlreadyExists) {
+			t.Errorf("answered from an image of before: %v", err)
+		}
+	})
+}
+
+// TestMemberNotAlone: the directory of a broker with peers is not opened alone, and not changed.
+func TestMemberNotAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		f.startAll()
+		b := f.brokers[1]
+		b.stop()
+		if _, err := Open(Options{FS: b.fs, Dir: "data"}); err == nil || !strings.Contains(err.Error(), "has peers") {
+			t.Error(err)
+		}
+		b.start()
+		f.enrolled(b)
 	})
 }
