@@ -76,7 +76,8 @@ type replicated struct {
 	fetchAt  time.Time // not before
 	fetches  int
 	placed   placed
-	founded  bool // this leader has begun the log
+	ledFrom  kafkaproto.LeaderEpoch // the last epoch in which this broker was the active controller
+	founded  bool                   // this leader has begun the log
 }
 
 // shownImage is what other brokers are given.
@@ -180,6 +181,9 @@ func (r *replicated) loop() {
 		now := c.o.Clock.Now()
 		for _, q := range c.take() {
 			r.core.submit(&pending{command: q.command, reply: q.reply, answer: q.answer}, now)
+		}
+		if r.core.active(r.p.LogEnd()) {
+			r.ledFrom = r.core.lead.Epoch
 		}
 		r.found(now)
 		r.perform(r.core.step(now, r.p.LogEnd()), now)
@@ -363,8 +367,9 @@ func (r *replicated) place() {
 		}
 		r.know(replicasOf(nodes), peers)
 	}
+	// Once active in an epoch its image is never behind what others have decided.
 	members := r.p.Members()
-	if !r.core.active(r.p.LogEnd()) || lead.Epoch == r.placed.epoch && slices.Equal(members.Voters, r.placed.members.Voters) {
+	if !lead.Ready || lead.Epoch != r.ledFrom || lead.Epoch == r.placed.epoch && slices.Equal(members.Voters, r.placed.members.Voters) {
 		return
 	}
 	if target := placeReplicas(nodes, members, r.core.self); target != nil {
