@@ -43,6 +43,27 @@ func (j *Journal) makeDir() error {
 	return j.fs.SyncDir(path.Dir(j.dir))
 }
 
+// Read gives the state of a journal that nobody writes to, and changes nothing. A damaged one gives an
+// error for which kafkaproto.IsCorrupt holds, with the state before the damage; one that is missing
+// fs.ErrNotExist.
+func Read(fsys vfs.FS, dir string) (*State, error) {
+	rec, err := recoverWith(fsys, dir, func(seq uint64) (r *replayed, err error) {
+		f, err := vfs.Open(fsys, path.Join(dir, walName(seq)))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		return replayFile(f, seq)
+	})
+	if rec == nil {
+		return nil, fmt.Errorf("read journal %s: %w", dir, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("read journal %s: %w", dir, err)
+	}
+	return rec.state, err
+}
+
 // recovery is what a directory holds.
 type recovery struct {
 	state      *State
@@ -55,13 +76,18 @@ type recovery struct {
 // recoverDir finds the newest file with a whole checkpoint and replays it. A newer file without one
 // was begun and not made durable: nothing that was promised stands in it.
 func recoverDir(fsys vfs.FS, dir string) (*recovery, error) {
+	return recoverWith(fsys, dir, func(seq uint64) (*replayed, error) { return replayPath(fsys, dir, seq) })
+}
+
+// recoverWith is recoverDir with another way to replay a file.
+func recoverWith(fsys vfs.FS, dir string, replay func(seq uint64) (*replayed, error)) (*recovery, error) {
 	seqs, err := listFiles(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	rec := &recovery{state: newState()}
 	for i, seq := range slices.Backward(seqs) {
-		r, err := replayPath(fsys, dir, seq)
+		r, err := replay(seq)
 		if err != nil {
 			return nil, err
 		}

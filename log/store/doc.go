@@ -24,7 +24,8 @@
 //	S1  Offsets of a log are dense at append: a batch begins where the one before it ended.
 //	S2  A failed write leaves nothing: file, indexes, producer state and offsets are as before.
 //	S3  The synced offset never passes bytes that a sync has not covered.
-//	S4  Bytes below the synced mark are never cut. Damage there takes the log offline, and only it.
+//	S4  Bytes below the synced mark are never cut. Damage there takes the log offline, and only it;
+//	    so do files, or a directory, that are missing (missing.go, absent.go).
 //	S5  The log start only moves up, and is durable before it is seen.
 //	S6  What the journal says of a log (no-op, window, swap) is durable before the bytes that
 //	    depend on it are written, renamed or removed.

@@ -31,7 +31,7 @@ type opening struct {
 //  3. Each log, in parallel: swaps finished or undone, tails cut, side entries beyond the prefix
 //     dropped (R2).
 //  4. Another sync when something was cut, then one commit of the journal: RESET and the new mark
-//     of each log (R4), DROP of groups whose directory is gone, and that the directory is open.
+//     of each log (R4), DROP of groups whose deletion had begun, and that the directory is open.
 //  5. The directories of deleted logs go.
 func (s *Store) recover() error {
 	dirs, err := s.listDirs()
@@ -65,12 +65,7 @@ func (s *Store) recover() error {
 			return fmt.Errorf("sync what was recovered: %w", err)
 		}
 	}
-	for id := range o.state.Groups {
-		if s.mu.logs[id] == nil && !dirs.unreadable {
-			s.log.Warn("a log in the journal has no directory; forgetting it", "id", id.String())
-			recs = append(recs, journal.Record{Group: id, Body: journal.Drop{}})
-		}
-	}
+	recs = append(recs, s.noteAbsent(o.state, dirs)...)
 	recs = append(recs, journal.Record{Body: journal.Opened{BootID: s.o.BootID}})
 	if err := s.journalCommit(recs); err != nil {
 		return err

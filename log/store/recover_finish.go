@@ -31,6 +31,9 @@ func (r *logRecovery) finish() error {
 		}
 	}
 	commit := r.commitIndex(after)
+	if err := r.removeOrphans(); err != nil {
+		return err
+	}
 	start := max(logStartAt(after, commit), r.segs[0].BaseOffset())
 	if start > r.end {
 		return kafkaproto.Corruptf("the log starts at %d and ends at %d", start, r.end)

@@ -32,6 +32,8 @@ type logRecovery struct {
 	changed bool // the disk was changed
 	recs    []journal.Record
 	swapped []kafkaproto.Offset // segments that finishSwaps put in place
+	must    inventory
+	orphans []string // files of segments without a .log; they go once all is proved to be there
 	// txnsTo is how far the lists of aborted transactions go of segments that were recovered.
 	txnsTo map[*segment.Segment]kafkaproto.Offset
 }
@@ -52,6 +54,9 @@ func (r *logRecovery) run() error {
 func (r *logRecovery) recover() error {
 	r.txnsTo = make(map[*segment.Segment]kafkaproto.Offset)
 	if err := r.begin(); err != nil {
+		return err
+	}
+	if err := r.setDirsAside(); err != nil {
 		return err
 	}
 	if err := r.finishSwaps(); err != nil {
@@ -82,6 +87,9 @@ func (r *logRecovery) recover() error {
 		}
 	}
 	if err := r.cutAtTrunc(); err != nil {
+		return err
+	}
+	if err := r.must.end(r.end); err != nil {
 		return err
 	}
 	return r.finish()
@@ -123,22 +131,17 @@ func (r *logRecovery) list() error {
 	if err := removeStagedOthers(fsys, r.l.dir, files.Other); err != nil {
 		return err
 	}
-	for _, name := range files.Orphans {
-		if err := fsys.Remove(path.Join(r.l.dir, name)); err != nil {
-			return err
-		}
-	}
-	r.bases = files.Segments
-	return nil
+	r.bases, r.orphans = files.Segments, files.Orphans
+	r.must = inventory{fs: fsys, dir: r.l.dir, g: r.g, lost: r.o.lost}
+	return r.must.take(r.orphans)
 }
 
 // runEmpty is for a directory without segments: a log that was never started, or lost everything.
 func (r *logRecovery) runEmpty() error {
 	g := r.g
 	base := max(g.LogStart(), g.Window.FirstOffset)
-	if g.Synced.Offset > base {
-		return kafkaproto.Corruptf("offsets %d to %d were synced, and no segment is there", base,
-			g.Synced.Offset)
+	if err := r.must.none(); err != nil {
+		return err
 	}
 	r.index = g.FirstIndex() - 1
 	r.end = base
@@ -173,23 +176,12 @@ func (r *logRecovery) durable(i int) (from int64, whole bool, err error) {
 	return from, whole, nil
 }
 
-// checkMark sees to it that the segment is there in which the synced bytes end.
-func (r *logRecovery) checkMark() error {
-	mark := r.g.Synced
-	if mark == (journal.Synced{}) || mark.Offset <= r.bases[0] {
-		return nil
-	}
-	i := sort.Search(len(r.bases), func(i int) bool { return r.bases[i] >= mark.Segment })
-	if i == len(r.bases) || r.bases[i] != mark.Segment && r.bases[i] != mark.Offset {
-		return kafkaproto.Corruptf("offsets up to %d were synced, and segment %d is not there",
-			mark.Offset, mark.Segment)
-	}
-	return nil
-}
-
 func (r *logRecovery) openSegment(i int) error {
 	_, whole, err := r.durable(i)
 	if err != nil {
+		return err
+	}
+	if err := r.checkSize(i, whole); err != nil {
 		return err
 	}
 	sealed := whole && i < len(r.bases)-1
@@ -227,7 +219,7 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 		how.Check = func(b batch.Batch, pos int64) error { return check(b.Header(), pos) }
 		rec, err := seg.Recover(how)
 		if err != nil {
-			return false, err
+			return false, r.must.appended(seg.BaseOffset(), from, err)
 		}
 		r.txnsTo[seg] = rec.TxnsTo
 		if rec.End < rec.FileSize {
@@ -252,22 +244,6 @@ func (r *logRecovery) recoverSegment(i int) (stop bool, err error) {
 				seg.BaseOffset(), r.end, r.bases[i+1])
 	}
 	return stop, nil
-}
-
-// enter checks the hole between the end so far and segment i. Only compaction makes holes, and only
-// below the window; above the mark a hole is a lost tail, and what follows goes with it. stop: it
-// has gone.
-func (r *logRecovery) enter(i int) (stop bool, err error) {
-	base := r.bases[i]
-	switch {
-	case i == 0, base == r.end, base > r.end && (r.o.lost || base <= r.g.Window.FirstOffset):
-		r.end = base
-		return false, nil
-	case base > r.end && r.end >= r.g.Synced.Offset:
-		r.changed = true
-		return true, r.dropFrom(i, fmt.Errorf("the log before it ends at %d", r.end))
-	}
-	return false, kafkaproto.Corruptf("segment %d follows the end at %d", base, r.end)
 }
 
 // countIndexes moves the index to that of the segment's last batch. After a cut the segment does

@@ -38,8 +38,12 @@ func (l *Log) Replica() (uint64, error) {
 	return id, nil
 }
 
-// SetReplica notes the replica's id durably, before it votes or acknowledges anything.
+// SetReplica notes the replica's id durably, before it votes or acknowledges anything. A log that is offline
+// does neither, and is left as it is.
 func (l *Log) SetReplica(id uint64) error {
+	if l.Offline() != nil {
+		return nil
+	}
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	name := path.Join(l.dir, replicaFile)

@@ -98,6 +98,9 @@ type Store struct {
 		closed bool
 		logs   map[kafkaproto.PartitionID]*Log
 		names  map[kafkaproto.TopicPartition]*Log
+		// absent are the groups of the journal that have no directory: why they cannot be used, or nil
+		// when nothing was in them.
+		absent map[kafkaproto.PartitionID]error
 	}
 }
 
@@ -140,6 +143,7 @@ func Open(o Options) (*Store, error) {
 		files: segment.NewFileCache(o.MaxOpenFiles)}
 	s.mu.logs = make(map[kafkaproto.PartitionID]*Log)
 	s.mu.names = make(map[kafkaproto.TopicPartition]*Log)
+	s.mu.absent = make(map[kafkaproto.PartitionID]error)
 	s.committer, s.janitor, s.cleaner = newCommitter(s), newJanitor(s), newCleaner(s)
 	s.scrubber, s.pages = newScrubber(s), newPages(s)
 	if err := s.open(); err != nil {
@@ -204,7 +208,11 @@ func (s *Store) OpenLog(id kafkaproto.PartitionID, tp kafkaproto.TopicPartition,
 		return nil, fmt.Errorf("open log %s with topic id %s: its directory belongs to topic id %s",
 			tp, id.Topic, other.id.Topic)
 	}
-	l, err := s.createLog(id, tp, c)
+	create := s.createLog
+	if _, ok := s.mu.absent[id]; ok {
+		create = s.openAbsentLocked
+	}
+	l, err := create(id, tp, c)
 	if err != nil {
 		return nil, fmt.Errorf("create log %s: %w", tp, err)
 	}
@@ -334,6 +342,8 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 	}
 	delete(s.mu.logs, id)
 	delete(s.mu.names, l.tp)
+	_, absent := s.mu.absent[id]
+	delete(s.mu.absent, id)
 	s.mu.Unlock()
 
 	s.cleaner.forget(l.tp)
@@ -343,9 +353,11 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 		return fmt.Errorf("delete log %s: %w", l.tp, err)
 	}
 	l.dirMu.Lock()
-	err = s.fs.Rename(l.dir, gone)
+	if !absent { // what may stand under its name is not known to be this log
+		err = s.fs.Rename(l.dir, gone)
+	}
 	l.dirMu.Unlock()
-	if err == nil {
+	if err == nil && !absent {
 		err = s.fs.SyncDir(s.o.Dir)
 	}
 	if err != nil {
@@ -355,7 +367,9 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 	if _, err := s.journal.Append(journal.Record{Group: id, Body: journal.Drop{}}); err != nil {
 		return fmt.Errorf("delete log %s: %w", l.tp, err)
 	}
-	s.janitor.removeDirLater(gone, l.Config().FileDeleteDelay)
+	if !absent {
+		s.janitor.removeDirLater(gone, l.Config().FileDeleteDelay)
+	}
 	return nil
 }
 
