@@ -15,6 +15,9 @@ type Partition struct {
 	Replicas []Replica
 	// NextReplica is the id that the next replica gets.
 	NextReplica uint64
+	// First is how many replicas the partition was made with; their ids are 1 to First. The raft group's
+	// log begins with them, whatever has become of them since.
+	First uint64
 	// Version counts the changes of the replicas, from 1: Kafka's partition epoch.
 	Version int64
 }
@@ -72,7 +75,7 @@ func (s ReplicaState) Wanted() bool { return s == ReplicaActive || s == ReplicaA
 
 // newPartition is a partition as it is made: replica ids from 1 on, in order.
 func newPartition(brokers []kafkaproto.NodeID) Partition {
-	p := Partition{NextReplica: uint64(len(brokers)) + 1, Version: 1}
+	p := Partition{NextReplica: uint64(len(brokers)) + 1, First: uint64(len(brokers)), Version: 1}
 	p.Replicas = make([]Replica, len(brokers))
 	for n, b := range brokers {
 		p.Replicas[n] = Replica{ID: uint64(n) + 1, Node: b}
@@ -137,7 +140,7 @@ func (p Partition) ReplicaOn(n kafkaproto.NodeID) (Replica, bool) {
 // retarget gives the partition when other brokers are wanted. A replica that is there keeps its id,
 // whatever was planned for it; ok is false when nothing changes.
 func (p Partition) retarget(target []kafkaproto.NodeID) (next Partition, ok bool) {
-	next = Partition{NextReplica: p.NextReplica, Version: p.Version + 1}
+	next = Partition{NextReplica: p.NextReplica, First: p.First, Version: p.Version + 1}
 	for _, n := range target {
 		r, there := p.ReplicaOn(n)
 		switch {
@@ -229,6 +232,7 @@ func (p Partition) follows(next Partition) error {
 type partitionForm struct {
 	Version     int64         `json:"partitionVersion"`
 	NextReplica uint64        `json:"nextReplicaId"`
+	First       uint64        `json:"firstReplicas"`
 	Replicas    []replicaForm `json:"replicas"`
 }
 
@@ -243,11 +247,11 @@ type replicaForm struct {
 func (p Partition) MarshalJSON() ([]byte, error) {
 	brokers := p.nodes(func(ReplicaState) bool { return true })
 	made := newPartition(brokers)
-	if p.Version == made.Version && p.NextReplica == made.NextReplica &&
+	if p.Version == made.Version && p.NextReplica == made.NextReplica && p.First == made.First &&
 		slices.Equal(p.Replicas, made.Replicas) {
 		return json.Marshal(brokers)
 	}
-	form := partitionForm{Version: p.Version, NextReplica: p.NextReplica, Replicas: []replicaForm{}}
+	form := partitionForm{Version: p.Version, NextReplica: p.NextReplica, First: p.First, Replicas: []replicaForm{}}
 	for _, r := range p.Replicas {
 		form.Replicas = append(form.Replicas, replicaForm(r))
 	}
@@ -268,7 +272,7 @@ func (p *Partition) UnmarshalJSON(b []byte) error {
 	if err := unmarshal(b, &form); err != nil {
 		return err
 	}
-	*p = Partition{Version: form.Version, NextReplica: form.NextReplica}
+	*p = Partition{Version: form.Version, NextReplica: form.NextReplica, First: form.First}
 	for _, r := range form.Replicas {
 		p.Replicas = append(p.Replicas, Replica(r))
 	}

@@ -149,7 +149,7 @@ func (c CompleteReassignment) check(p Partition) error {
 // reached gives the partition when its raft group has these members; ok is false when that is no news.
 // A wanted replica stays whatever the report says: the leader has to bring it in.
 func (p Partition) reached(voters, learners []uint64) (next Partition, ok bool) {
-	next = Partition{NextReplica: p.NextReplica, Version: p.Version + 1}
+	next = Partition{NextReplica: p.NextReplica, First: p.First, Version: p.Version + 1}
 	for _, r := range p.Replicas {
 		votes := slices.Contains(voters, r.ID)
 		switch {
