@@ -31,7 +31,7 @@ func inProcess(b *testing.B) *rawClient {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n, err := node.Start(node.Options{
+	n, err := node.Start(b.Context(), node.Options{
 		Static: static, Dir: filepath.Join(b.TempDir(), "data"), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -49,6 +49,13 @@ type child struct {
 // broker is killed when the test ends, and its output is shown when the test failed.
 func Start(t testing.TB, o Options) *Broker {
 	t.Helper()
+	b := &Broker{t: t, options: o.withDefaults(t), binary: Binary(t), address: FreeAddress(t)}
+	t.Cleanup(b.cleanup)
+	b.Restart()
+	return b
+}
+
+func (o Options) withDefaults(t testing.TB) Options {
 	if o.Command == "" {
 		o.Command = "serve"
 	}
@@ -58,10 +65,7 @@ func Start(t testing.TB, o Options) *Broker {
 	if o.ReadyWithin == 0 {
 		o.ReadyWithin = 20 * time.Second
 	}
-	b := &Broker{t: t, options: o, binary: Binary(t), address: FreeAddress(t)}
-	t.Cleanup(b.cleanup)
-	b.Restart()
-	return b
+	return o
 }
 
 // FreeAddress returns a loopback address that nothing listens on. Another process may take it before

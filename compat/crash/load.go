@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (l *load) fail(format string, args ...any) {
 // client makes a franz-go client that comes back quickly after a crash of the broker.
 func (l *load) client(o ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(l.address),
+		kgo.SeedBrokers(strings.Split(l.address, ",")...),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),

@@ -17,6 +17,7 @@ type Broker struct {
 	Advertised    []Listener // empty: chosen for each connection
 	TLS           map[string]TLS
 	HTTPListeners []string // host:port
+	Peer          Peer
 
 	MaxRequestBytes     int
 	InflightBytes       int64 // -1: to be chosen
@@ -50,6 +51,12 @@ type Broker struct {
 	Producer Producer
 	Txn      Txn
 	Metadata Metadata
+}
+
+// Peer is the sluice.peer.* settings; "" where they are not set.
+type Peer struct {
+	Seeds                            []string // host:port
+	Listener, Advertised, SecretFile string
 }
 
 // Cleaner is the log.cleaner.* settings.
@@ -171,6 +178,8 @@ func newBroker(l *Layers) *Broker {
 			b.TLS[listener.Name] = l.static.tls(listener.Name)
 		}
 	}
+	b.Peer = Peer{Seeds: splitList(r.str("sluice.seeds")), Listener: r.str("sluice.peer.listener"),
+		Advertised: r.str("sluice.peer.advertised"), SecretFile: r.str("sluice.peer.secret.file")}
 	for _, item := range splitList(r.str("sluice.http.listeners")) {
 		b.HTTPListeners = append(b.HTTPListeners, httpAddr(item))
 	}

@@ -27,10 +27,6 @@ func (s *Static) crossCheck() ([]Warning, error) {
 	if roles, ok := s.values["process.roles"]; ok && roles == "controller" {
 		add("process.roles=controller: a broker here is its own controller; use broker,controller")
 	}
-	if voters := splitList(s.Get("controller.quorum.voters")); len(voters) > 1 {
-		add("controller.quorum.voters names %d controllers: this release runs as one node, and "+
-			"would keep one copy where %d are meant", len(voters), len(voters))
-	}
 	if id, ok := s.values["sluice.cluster.id"]; ok && id != "" {
 		if _, err := kafkaproto.ParseTopicID(id); err != nil {
 			add("sluice.cluster.id %q is not 22 characters of URL-safe base64", id)

@@ -155,6 +155,25 @@ var netKeys = []Key{
 			"host:port. Empty: none.",
 	},
 	{
+		Name: "sluice.peer.advertised", Type: String, Null: true, Ours: true,
+		Doc: "Where other brokers reach this one, as host:port; unset: where sluice.peer.listener listens.",
+	},
+	{
+		Name: "sluice.peer.listener", Type: String, Null: true, Ours: true,
+		Doc: "Where a broker with sluice.seeds listens for other brokers, as host:port; unset: on loopback, " +
+			"at the port of the first client listener plus one. Another address than loopback needs " +
+			"sluice.peer.secret.file.",
+	},
+	{
+		Name: "sluice.peer.secret.file", Type: String, Null: true, Ours: true,
+		Doc: "A file with the secret, at least 16 bytes, that all brokers of the cluster hold and prove to each other.",
+	},
+	{
+		Name: "sluice.seeds", Type: List, Default: "", Ours: true,
+		Doc: "Brokers with which to found a cluster, or whose cluster to join, as host:port of their " +
+			"sluice.peer.listener (serve --seeds). Founders are given the same list. Empty: this broker is alone.",
+	},
+	{
 		Name: "socket.listen.backlog.size", Type: Int, Default: "50", Valid: atLeast(1),
 		Inert: true,
 		Doc: "The length of the queue of connections not yet accepted: accepted, without effect, " +

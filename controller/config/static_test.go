@@ -25,7 +25,6 @@ func TestStaticRefuses(t *testing.T) {
 		{kv{"node.id": "1", "broker.id": "-1"}, ""},
 		{kv{"process.roles": "controller"}, "a broker here is its own controller"},
 		{kv{"process.roles": "broker"}, ""},
-		{kv{"controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}, "names 3 controllers"},
 		{kv{"sluice.cluster.id": "short"}, "22 characters"},
 		{kv{"sluice.cluster.id": "4L6g3nShT-eMCtK--X86sw"}, ""},
 		{kv{"group.min.session.timeout.ms": "9", "group.max.session.timeout.ms": "8"}, "is above group.max.session"},

@@ -131,6 +131,14 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
+// Lead tells that this broker leads a partition of OffsetsTopic from now on: its groups are loaded.
+func (s *Service) Lead(partition int32) { s.rt.Load(partition) }
+
+// Resign tells that it leads it no longer: who asks for its groups is sent on.
+func (s *Service) Resign(partition int32) {
+	s.rt.Unload(partition, kafkaproto.Faultf(kerr.NotCoordinator, "another broker coordinates the groups of %s-%d", OffsetsTopic, partition))
+}
+
 // Counters are the runtime's counters: loads, appends, drops.
 func (s *Service) Counters() *coord.Counters { return &s.rt.Counters }
 

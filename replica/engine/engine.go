@@ -128,7 +128,7 @@ func (e *Engine) Open(specs ...Spec) error {
 			failed = append(failed, fmt.Errorf("open %s: %w", s.TP, err))
 			continue
 		}
-		p := newPartition(l)
+		p := newPartition(l, e.self)
 		p.SetMinInSync(s.MinInSync)
 		switch {
 		case l.Offline() != nil:
@@ -153,6 +153,11 @@ func (e *Engine) Open(specs ...Spec) error {
 	}
 	if !e.add(opened) {
 		return errShut
+	}
+	for _, p := range opened {
+		if p.rep.Load() == nil && p.log.Offline() == nil {
+			e.tellLeadership(p)
+		}
 	}
 	return errors.Join(failed...)
 }
@@ -191,6 +196,13 @@ func (s *Spec) replicaOn(n kafkaproto.NodeID) uint64 {
 	return 0
 }
 
+// tellLeadership tells that this broker leads a partition in its solo form.
+func (e *Engine) tellLeadership(p *Partition) {
+	if e.onLeadership != nil {
+		e.onLeadership(p, p.Leadership())
+	}
+}
+
 // add puts partitions into service; false when the engine is closed.
 func (e *Engine) add(opened []*Partition) bool {
 	e.mu.Lock()
@@ -222,7 +234,11 @@ func (e *Engine) assign(p *Partition, s *Spec) error {
 		return nil
 	}
 	if s.solo() {
-		return e.toSolo(p, r)
+		err := e.toSolo(p, r)
+		if p.rep.Load() == nil && err == nil {
+			e.tellLeadership(p)
+		}
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -332,6 +348,9 @@ func (e *Engine) Delete(id kafkaproto.PartitionID) error {
 		return nil
 	}
 	p.shut(kafkaproto.Faultf(kerr.UnknownTopicOrPartition, "partition %s was deleted", p.tp))
+	if e.onLeadership != nil {
+		e.onLeadership(p, Leadership{Leader: noNode, Epoch: p.LeaderEpoch()})
+	}
 	if err := e.store.DeleteLog(id); err != nil {
 		return fmt.Errorf("delete %s: %w", p.tp, err)
 	}

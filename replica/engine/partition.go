@@ -15,9 +15,10 @@ import (
 
 // Partition is one partition of which this broker has a replica.
 type Partition struct {
-	id  kafkaproto.PartitionID
-	tp  kafkaproto.TopicPartition
-	log *store.Log
+	id   kafkaproto.PartitionID
+	tp   kafkaproto.TopicPartition
+	log  *store.Log
+	self []kafkaproto.NodeID // this broker: who is in sync in the solo form
 
 	rep  atomic.Pointer[replicated] // nil in the solo form
 	form sync.RWMutex               // held by appends in the solo form, so that it can be left
@@ -38,8 +39,8 @@ type commitWait struct {
 	fn  func(error)
 }
 
-func newPartition(l *store.Log) *Partition {
-	return &Partition{id: l.ID(), tp: l.TP(), log: l}
+func newPartition(l *store.Log, self kafkaproto.NodeID) *Partition {
+	return &Partition{id: l.ID(), tp: l.TP(), log: l, self: []kafkaproto.NodeID{self}}
 }
 
 // ID is the partition's identity.
@@ -53,7 +54,7 @@ func (p *Partition) Leadership() Leadership {
 	if r := p.rep.Load(); r != nil {
 		return *r.lead.Load()
 	}
-	return Leadership{Epoch: p.log.Term(), Leading: true, Ready: true}
+	return Leadership{Leader: p.self[0], Epoch: p.log.Term(), Leading: true, Ready: true, InSync: p.self}
 }
 
 // Alone tells whether the partition is in its solo form.

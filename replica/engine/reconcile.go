@@ -109,9 +109,35 @@ func (r *replicated) successor() uint64 {
 	best, most := uint64(0), uint64(0)
 	r.g.Progress(func(id uint64, p group.Progress) {
 		inTarget := slices.ContainsFunc(r.target, func(m Replica) bool { return m.ID == id && !m.Learner })
-		if id != r.self && inTarget && !p.Learner && p.Active && p.Match >= most {
+		if id != r.self && inTarget && !p.Learner && p.Active && !r.e.isDead(r.nodes[id]) && p.Match >= most {
 			best, most = id, p.Match
 		}
 	})
 	return best
+}
+
+// HandOver asks others to lead the groups that this broker leads, and tells how many it leads still that
+// another broker could. Groups of one replica stay.
+func (e *Engine) HandOver() int {
+	n := 0
+	for _, p := range e.All() {
+		r := p.rep.Load()
+		if r == nil || !r.lead.Load().Leading || len(*r.voters.Load()) < 2 {
+			continue
+		}
+		n++
+		r.do(func(g *group.Group) {
+			if to := r.successor(); to != 0 {
+				g.TransferLeader(to)
+			}
+		})
+	}
+	return n
+}
+
+// TellAgain has OnPlaced called again: what was told could not be made use of.
+func (p *Partition) TellAgain() {
+	if r := p.rep.Load(); r != nil {
+		r.do(func(*group.Group) { r.reported = false })
+	}
 }

@@ -75,7 +75,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.node, err = node.Start(node.Options{
+	r.node, err = node.Start(t.Context(), node.Options{
 		Static: static, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "1.2.3",
 	})
 	if err != nil {

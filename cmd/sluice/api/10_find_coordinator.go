@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sluicelog/sluice/controller/group"
 	"github.com/sluicelog/sluice/kafkaproto"
 )
 
@@ -54,11 +55,12 @@ func (b *Broker) coordinatorAnswer(r *Request, req *kmsg.FindCoordinatorRequest,
 		if r.Version < findCoordinatorBatch {
 			c.ErrorMessage = kmsg.StringPtr("NONE") // as Kafka says it
 		}
-		c.NodeID = int32(b.NodeID)
-		c.Host, c.Port = b.Advertise(r.Conn)
 	}
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if r.Version < findCoordinatorBatch {
+		if err == nil {
+			b.locate(r, &c, req.CoordinatorKey)
+		}
 		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
 		r.Respond(resp)
@@ -66,7 +68,43 @@ func (b *Broker) coordinatorAnswer(r *Request, req *kmsg.FindCoordinatorRequest,
 	}
 	for _, key := range req.CoordinatorKeys {
 		c.Key = key
+		if err == nil {
+			b.locate(r, &c, key)
+		}
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	r.Respond(resp)
+}
+
+// locate fills in who coordinates a group: the leader of its partition of __consumer_offsets.
+func (b *Broker) locate(r *Request, c *kmsg.FindCoordinatorResponseCoordinator, groupID string) {
+	if b.Peers == nil {
+		c.NodeID = int32(b.NodeID)
+		c.Host, c.Port = b.Advertise(r.Conn)
+		return
+	}
+	c.NodeID, c.Host, c.Port = -1, "", -1
+	t := b.Controller.Image().Topic(group.OffsetsTopic)
+	if t == nil || len(t.Partitions) == 0 {
+		b.noCoordinator(r, c)
+		return
+	}
+	n := group.PartitionOf(groupID, int32(len(t.Partitions)))
+	lead, ok := b.knownLeader(kafkaproto.PartitionID{Topic: t.ID, Partition: n})
+	if !ok {
+		b.noCoordinator(r, c)
+		return
+	}
+	for _, at := range b.nodes(r.Conn) {
+		if at.id == int32(lead.Node) {
+			c.NodeID, c.Host, c.Port = at.id, at.host, at.port
+			return
+		}
+	}
+	b.noCoordinator(r, c)
+}
+
+func (b *Broker) noCoordinator(r *Request, c *kmsg.FindCoordinatorResponseCoordinator) {
+	err := kafkaproto.Faultf(kerr.CoordinatorNotAvailable, "the coordinator is being elected")
+	c.ErrorCode, c.ErrorMessage = kafkaproto.Code(err), kafkaproto.Message(err)
 }

@@ -64,7 +64,7 @@ func (e *env) serve(b broker) error {
 	defer signal.Reset(syscall.SIGPIPE)
 	failed := make(chan error, 1)
 	started := time.Now()
-	n, err := node.Start(node.Options{
+	n, err := node.Start(e.ctx, node.Options{
 		Static: static, Dir: b.dir, Logger: b.log, Version: version(),
 		OnFailed: func(err error) {
 			select {

@@ -51,7 +51,7 @@ func startIn(t *testing.T, data string, overrides ...string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Start(node.Options{
+	n, err := node.Start(t.Context(), node.Options{
 		Static: static, Dir: data, Logger: slog.New(slog.DiscardHandler),
 		OnFailed: func(err error) { t.Errorf("the data directory failed: %v", err) },
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 func (e *env) serveCommand() *cobra.Command {
-	var overrides []string
+	var overrides, seeds []string
 	var data string
 	cmd := &cobra.Command{
 		Use:   "serve [server.properties]",
@@ -26,6 +26,9 @@ Data lies in --data or log.dirs, else in $XDG_DATA_HOME/sluice. SIGTERM stops wi
   KAFKA_NUM_PARTITIONS=3 sluice serve --override listeners=PLAINTEXT://127.0.0.1:19092`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(seeds) > 0 {
+				overrides = append(overrides, "sluice.seeds="+strings.Join(seeds, ","))
+			}
 			layers, err := e.layers(args, overrides)
 			if err != nil {
 				return err
@@ -34,6 +37,7 @@ Data lies in --data or log.dirs, else in $XDG_DATA_HOME/sluice. SIGTERM stops wi
 		},
 	}
 	cmd.Flags().StringArrayVar(&overrides, "override", nil, "set one key, as key=value; may be repeated")
+	cmd.Flags().StringSliceVar(&seeds, "seeds", nil, "brokers to found a cluster with, or whose cluster to join (host:port of sluice.peer.listener)")
 	cmd.Flags().StringVar(&data, "data", "", "data directory, instead of log.dirs")
 	return cmd
 }

@@ -58,7 +58,7 @@ func start(t *testing.T, dir string, log io.Writer, settings map[string]string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Start(Options{
+	return Start(t.Context(), Options{
 		Static: static, Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }

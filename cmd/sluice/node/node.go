@@ -48,8 +48,10 @@ type Node struct {
 	store      *store.Store
 	engine     *engine.Engine
 	controller *quorum.Controller
+	cluster    *cluster // nil of a broker that is alone
 	pids       *pid.Allocator
 	groups     *group.Service
+	groupsUp   atomic.Pointer[group.Service] // once it runs
 	broker     *api.Broker
 	server     *server.Server
 	advertise  *advertiser
@@ -67,17 +69,18 @@ type Node struct {
 	listened map[string]net.Addr
 }
 
-// Start opens the data directory, recovers it and serves; when it returns clients can connect.
-func Start(o Options) (*Node, error) {
+// Start opens the data directory, recovers it and serves; when it returns clients can connect. A broker
+// with seeds waits for its cluster as long as ctx lets it.
+func Start(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{o: o, config: config.NewResolver(o.Static)}
 	n.enter(admin.Starting, "data directory", "being opened")
-	if err := n.start(); err != nil {
+	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Stop(context.Background()))
 	}
 	return n, nil
 }
 
-func (n *Node) start() error {
+func (n *Node) start(ctx context.Context) error {
 	if err := n.startAdmin(); err != nil {
 		return err
 	}
@@ -89,11 +92,46 @@ func (n *Node) start() error {
 		return err
 	}
 	n.config.Pin(map[string]string{"log.dirs": n.o.Dir})
+	joined, err := quorum.Member(fsys, n.o.Dir)
+	if err != nil {
+		return err
+	}
+	if joined || len(seedsOf(n.o.Static, n.config.Broker())) > 0 {
+		n.enter(admin.Starting, "cluster", "looking for it")
+		if err := n.join(ctx, fsys); err != nil {
+			return err
+		}
+	}
 	n.enter(admin.Recovery, "data directory", "recovering")
 	if err := n.openStore(fsys); err != nil {
 		return err
 	}
 	n.enter(admin.Starting, "metadata", "loading")
+	if n.cluster != nil {
+		err = n.openCluster(ctx, fsys)
+	} else {
+		err = n.openAlone(fsys)
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.finishDeletions(); err != nil {
+		return fmt.Errorf("finish deletions: %w", err)
+	}
+	n.assemble()
+	n.enter(admin.Starting, "listeners", "opening")
+	if err := n.awaitLeaders(ctx); err != nil {
+		return err
+	}
+	if err := n.serve(); err != nil {
+		return err
+	}
+	n.running()
+	return nil
+}
+
+// openAlone makes engine and controller of a broker without peers.
+func (n *Node) openAlone(fsys vfs.FS) error {
 	n.engine = engine.New(engine.Options{Store: n.store, Clock: clock.System, Logger: n.o.Logger})
 	var err error
 	n.controller, err = quorum.Open(quorum.Options{
@@ -103,15 +141,6 @@ func (n *Node) start() error {
 	if err != nil {
 		return fmt.Errorf("open the metadata: %w", err)
 	}
-	if err := n.finishDeletions(); err != nil {
-		return fmt.Errorf("finish deletions: %w", err)
-	}
-	n.assemble()
-	n.enter(admin.Starting, "listeners", "opening")
-	if err := n.serve(); err != nil {
-		return err
-	}
-	n.running()
 	return nil
 }
 
@@ -151,6 +180,9 @@ func (n *Node) assemble() {
 		Clock: clock.System, Log: n.o.Logger.With("component", "api"),
 		NodeID: n.controller.NodeID(), ClusterID: n.controller.ClusterID(),
 	}
+	if n.cluster != nil {
+		n.broker.Peers = n.cluster.member.Load()
+	}
 	n.controller.Subscribe(n.imageChanged)
 	n.groups = group.New(group.Options{
 		Clock: clock.System, Logger: n.o.Logger, Config: group.ConfigOf(n.config.Broker()),
@@ -162,6 +194,10 @@ func (n *Node) assemble() {
 	n.broker.Groups = n.groups
 	n.controller.Subscribe(n.groups.ImageChanged)
 	n.groups.Start()
+	n.groupsUp.Store(n.groups)
+	for _, p := range n.engine.All() { // those that were led before that
+		n.led(p, p.Leadership())
+	}
 	n.groups.Sweep(group.ImageTopics(n.controller.Image()))
 	n.advertise = newAdvertiser(n.config.Broker())
 	n.broker.Advertise = n.advertise.address
@@ -223,14 +259,28 @@ func (n *Node) follow(t *meta.Topic) []engine.Spec {
 	var specs []engine.Spec
 	for i := range t.Partitions {
 		id := kafkaproto.PartitionID{Topic: t.ID, Partition: int32(i)}
-		if p := n.engine.ByID(id); p != nil {
-			p.SetConfig(settings.StoreConfig(id))
-			continue
-		}
-		specs = append(specs, engine.Spec{
+		s := engine.Spec{
 			ID: id, TP: kafkaproto.TopicPartition{Topic: t.Name, Partition: int32(i)},
-			Config: settings.StoreConfig(id),
-		})
+			Config: settings.StoreConfig(id), MinInSync: int32(settings.MinInsync),
+		}
+		here := n.replicas(&s, &t.Partitions[i])
+		p := n.engine.ByID(id)
+		switch {
+		case !here && p != nil: // a committed record has taken the replica out
+			if err := n.engine.Delete(id); err != nil {
+				n.o.Logger.Error("replica not deleted", "partition", s.TP.String(), "err", err)
+			}
+			continue
+		case !here:
+			continue
+		case p != nil:
+			p.SetConfig(s.Config)
+			p.SetMinInSync(s.MinInSync)
+			if n.cluster == nil {
+				continue
+			}
+		}
+		specs = append(specs, s)
 	}
 	return specs
 }
@@ -334,13 +384,16 @@ func (n *Node) shutdown(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("stop serving: %w", err))
 		}
 	}
+	if n.cluster != nil {
+		errs = append(errs, n.leave(ctx))
+	}
 	if n.engine != nil {
 		n.engine.Close()
 	}
 	if n.broker != nil {
 		n.broker.Close()
 	}
-	if n.controller != nil {
+	if n.controller != nil && n.cluster == nil {
 		if err := n.controller.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the metadata: %w", err))
 		}
