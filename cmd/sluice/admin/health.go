@@ -22,6 +22,8 @@ type Check struct {
 	Name string
 	// Problem says what is not well, "" when nothing is.
 	Problem string
+	// Note says what is not well and does not keep clients from being served, "" when nothing is.
+	Note string
 }
 
 // State is how far the broker is and what was checked.
@@ -40,13 +42,16 @@ func (s State) Ready() bool {
 	return s.Broker == Running
 }
 
-// text is the answer of /readyz: with every check when asked for, else with those that failed.
+// text is the answer of /readyz: with every check when asked for, else with those that failed
+// and those with a note.
 func (s State) text(verbose bool) string {
 	var b strings.Builder
 	for _, c := range s.Checks {
 		switch {
 		case c.Problem != "":
 			fmt.Fprintf(&b, "[-] %s: %s\n", c.Name, c.Problem)
+		case c.Note != "":
+			fmt.Fprintf(&b, "[!] %s: %s\n", c.Name, c.Note)
 		case verbose:
 			fmt.Fprintf(&b, "[+] %s\n", c.Name)
 		}

@@ -50,7 +50,12 @@ func TestReadyz(t *testing.T) {
 			"[+] listeners\n[-] offsets: 3 of 50 are loaded\nnot ready\n",
 		},
 		{
-			"recovering", State{Recovery, []Check{{"data directory", "recovering"}}}, 503,
+			"running with a note", State{Running, []Check{ok, {Name: "partitions", Note: "2 are missing"}}}, 200,
+			"[!] partitions: 2 are missing\nready\n",
+			"[+] listeners\n[!] partitions: 2 are missing\nready\n",
+		},
+		{
+			"recovering", State{Recovery, []Check{{Name: "data directory", Problem: "recovering"}}}, 503,
 			"[-] data directory: recovering\nnot ready\n", "[-] data directory: recovering\nnot ready\n",
 		},
 		{"stopping", State{Stopping, nil}, 503, "not ready\n", "not ready\n"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/sluicelog/sluice/cmd/sluice/admin"
 	"github.com/sluicelog/sluice/controller/group"
@@ -92,7 +93,8 @@ func (n *Node) health() admin.State {
 	return admin.State{Broker: admin.Running, Checks: []admin.Check{
 		{Name: "listeners"},
 		{Name: "metadata"},
-		{Name: "offsets", Problem: n.offsetsProblem()},
+		{Name: "partitions", Note: n.reopen.note()},
+		{Name: "offsets", Problem: n.offsetsProblem(), Note: n.offsetsNote()},
 		{Name: "data directory", Problem: directory},
 	}}
 }
@@ -111,6 +113,34 @@ func (n *Node) offsetsProblem() string {
 	}
 	n.offsetsLoaded.Store(true)
 	return ""
+}
+
+// offsetsNote names the partitions of the offsets topic that cannot be used: their groups have no
+// coordinator, and the others are served.
+func (n *Node) offsetsNote() string {
+	topic := n.controller.Image().Topic(group.OffsetsTopic)
+	if topic == nil {
+		return ""
+	}
+	var offline []string
+	for i := range topic.Partitions {
+		if p := n.engine.Get(topic.Name, int32(i)); p != nil && p.Offline() != nil {
+			offline = append(offline, strconv.Itoa(i))
+		}
+	}
+	switch len(offline) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("partition %s of %s is offline", offline[0], group.OffsetsTopic)
+	}
+	const shown = 10
+	more := ""
+	if len(offline) > shown {
+		more = fmt.Sprintf(" and %d more", len(offline)-shown)
+	}
+	return fmt.Sprintf("partitions %s%s of %s are offline", strings.Join(offline[:min(shown, len(offline))], ", "), more,
+		group.OffsetsTopic)
 }
 
 // usable counts the partitions of a topic whose logs can be read.

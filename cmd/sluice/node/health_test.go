@@ -100,7 +100,7 @@ func readyz(t *testing.T, n *Node) (int, string) {
 // TestReadyWhenRunning: a broker that serves is ready, also after a restart, when it has groups to
 // load first.
 func TestReadyWhenRunning(t *testing.T) {
-	const ready = "[+] listeners\n[+] metadata\n[+] offsets\n[+] data directory\nready\n"
+	const ready = "[+] listeners\n[+] metadata\n[+] partitions\n[+] offsets\n[+] data directory\nready\n"
 	dir := t.TempDir()
 	n := running(t, dir)
 	if code, text := readyz(t, n); code != 200 || text != ready {
@@ -139,7 +139,7 @@ func TestNotReadyBeforeOffsets(t *testing.T) {
 	})
 	n.groups.Start()
 	code, text := readyz(t, n)
-	want := "[+] listeners\n[+] metadata\n[-] offsets: 0 of 4 partitions of __consumer_offsets are loaded\n" +
+	want := "[+] listeners\n[+] metadata\n[+] partitions\n[-] offsets: 0 of 4 partitions of __consumer_offsets are loaded\n" +
 		"[+] data directory\nnot ready\n"
 	if code != 503 || text != want {
 		t.Errorf("%d %s", code, text)

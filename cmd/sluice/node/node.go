@@ -55,6 +55,7 @@ type Node struct {
 	broker     *api.Broker
 	server     *server.Server
 	advertise  *advertiser
+	reopen     reopener
 	layers     *config.Layers // applied to the partitions; the controller's goroutine alone
 
 	admin       *admin.Server
@@ -73,6 +74,7 @@ type Node struct {
 // with seeds waits for its cluster as long as ctx lets it.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{o: o, config: config.NewResolver(o.Static)}
+	n.reopen = reopener{clock: clock.System, log: o.Logger, open: n.openMissing}
 	n.enter(admin.Starting, "data directory", "being opened")
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Stop(context.Background()))
@@ -194,6 +196,7 @@ func (n *Node) assemble() {
 	n.broker.Groups = n.groups
 	n.controller.Subscribe(n.groups.ImageChanged)
 	n.groups.Start()
+	n.reopen.attach(n.groups)
 	n.groupsUp.Store(n.groups)
 	for _, p := range n.engine.All() { // those that were led before that
 		n.led(p, p.Leadership())
@@ -234,6 +237,9 @@ func (n *Node) ensureOffsetsTopic() error {
 // imageChanged makes the engine follow the image, then shows the image to the handlers (N1, N2).
 // It runs on the controller's goroutine, before the commands behind the image are answered.
 func (n *Node) imageChanged(old, img *meta.Image) {
+	n.reopen.mu.Lock()
+	defer n.reopen.mu.Unlock()
+	n.reopen.img = img
 	var specs []engine.Spec // of all topics: they share one journal commit
 	for _, c := range meta.TopicChanges(old, img) {
 		switch {
@@ -247,7 +253,7 @@ func (n *Node) imageChanged(old, img *meta.Image) {
 		// Nothing to open; while a broker stops there is no engine to open it in.
 	} else if err := n.engine.Open(specs...); err != nil {
 		// The topics are in the metadata: their partitions show as without a leader.
-		n.o.Logger.Error("partitions not opened", "partitions", len(specs), "err", err)
+		n.reopen.failedLocked(len(n.missing(img)), err)
 	}
 	n.applySettings(img)
 	n.broker.PublishTopics(img)
@@ -375,6 +381,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	if n.admin != nil {
 		n.admin.Serve(nil) // what is closing has no numbers to be alarmed by
 	}
+	n.reopen.close()
 	if n.groups != nil {
 		n.groups.Close()
 	}
