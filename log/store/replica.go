@@ -71,6 +71,13 @@ func (l *Log) StartReplica(conf pb.ConfState) error {
 	return nil
 }
 
+// Replicated tells whether the log has a configuration: a broker that stopped in its replicated form
+// finds it in that form, and StartSolo would begin no term.
+func (l *Log) Replicated() bool {
+	g, ok := l.store.journal.Group(l.id)
+	return ok && replicated(g.Conf.State)
+}
+
 // startReplicaLocked is StartReplica behind the flush; moved: it has synced what came in between. The
 // caller holds dirMu and mu.
 func (l *Log) startReplicaLocked(conf pb.ConfState) (moved bool, err error) {

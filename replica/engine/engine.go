@@ -117,11 +117,16 @@ func (e *Engine) Open(specs ...Spec) error {
 	var failed []error
 	for i := range specs {
 		s := &specs[i]
-		if p := e.ByID(s.ID); p != nil {
+		if p := e.ByID(s.ID); p != nil && p.isReplica(s.replicaOn(e.self)) {
 			if err := e.assign(p, s); err != nil {
 				failed = append(failed, err)
 			}
 			continue
+		} else if p != nil { // it was taken away and given again, and this broker heard of both at once
+			if err := e.Delete(s.ID); err != nil {
+				failed = append(failed, err)
+				continue
+			}
 		}
 		l, err := e.openLog(s)
 		if err != nil {
@@ -130,9 +135,10 @@ func (e *Engine) Open(specs ...Spec) error {
 		}
 		p := newPartition(l, e.self)
 		p.SetMinInSync(s.MinInSync)
+		p.replica.Store(s.replicaOn(e.self))
 		switch {
 		case l.Offline() != nil:
-		case s.solo():
+		case s.solo() && !l.Replicated(): // else it stopped on its way back to the solo form
 			logs = append(logs, l)
 		default:
 			if err := e.replicate(p, s); err != nil {

@@ -25,6 +25,7 @@ type Partition struct {
 
 	hw        atomic.Int64
 	minInSync atomic.Int32          // min.insync.replicas
+	replica   atomic.Uint64         // the id of the replica here; 0: not known, in the solo form
 	gone      atomic.Pointer[error] // why it is out of service for good; set with mu held
 
 	mu struct {
@@ -55,6 +56,15 @@ func (p *Partition) Leadership() Leadership {
 		return *r.lead.Load()
 	}
 	return Leadership{Leader: p.self[0], Epoch: p.log.Term(), Leading: true, Ready: true, InSync: p.self}
+}
+
+// isReplica tells whether the replica here is the one with this id, where both are known.
+func (p *Partition) isReplica(id uint64) bool {
+	was := p.replica.Load()
+	if was == 0 && id > 0 {
+		p.replica.Store(id)
+	}
+	return was == 0 || id == 0 || was == id
 }
 
 // Alone tells whether the partition is in its solo form.

@@ -25,6 +25,52 @@ type quiet struct {
 	mu     sync.Mutex
 	active map[*replicated]struct{}
 	up     map[kafkaproto.NodeID]bool
+	table  LeaderTable
+}
+
+// LeaderTable is what brokers have told each other of who leads (replica/liveness).
+type LeaderTable interface {
+	// LeaderOf is who has led a group last, and in which epoch; live is false when that broker has
+	// resigned since, or died. Without known nobody was heard of. It is called under a group's lock.
+	LeaderOf(kafkaproto.PartitionID) (node kafkaproto.NodeID, epoch kafkaproto.LeaderEpoch, live, known bool)
+}
+
+// SetLeaderTable gives the engine the table, before anything comes over the transport. Without one the
+// life of a leader's broker stands for its leadership.
+func (e *Engine) SetLeaderTable(t LeaderTable) {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	e.quiet.table = t
+}
+
+func (e *Engine) leaderTable() LeaderTable {
+	e.quiet.mu.Lock()
+	defer e.quiet.mu.Unlock()
+	return e.quiet.table
+}
+
+// leadsStill tells whether a leader is known to lead: its broker lives and has said so, of this epoch.
+func (e *Engine) leadsStill(id kafkaproto.PartitionID, n kafkaproto.NodeID, epoch kafkaproto.LeaderEpoch) bool {
+	t := e.leaderTable()
+	if t == nil {
+		return e.lives(n)
+	}
+	node, term, live, known := t.LeaderOf(id)
+	return known && live && node == n && term == epoch
+}
+
+// isOver tells whether a leadership is known to be over, which is more than not known to last: one that
+// has only just begun was not told yet.
+func (e *Engine) isOver(id kafkaproto.PartitionID, n kafkaproto.NodeID, epoch kafkaproto.LeaderEpoch) bool {
+	if e.isDead(n) {
+		return true
+	}
+	t := e.leaderTable()
+	if t == nil {
+		return false
+	}
+	node, term, live, known := t.LeaderOf(id)
+	return known && term == epoch && node == n && !live
 }
 
 // activate gives the group ticks again.
@@ -118,15 +164,15 @@ func (e *Engine) Lags(id kafkaproto.PartitionID, node kafkaproto.NodeID) bool {
 	return slices.Contains(voters, node)
 }
 
-// Campaign has this broker's replica stand for election now: its leader's broker is dead. Without the
-// leader being forgotten first the others would still hold to its lease.
+// Campaign has this broker's replica stand for election now: its leader's broker is dead, or it has
+// resigned. Without the leader being forgotten first the others would still hold to its lease.
 func (e *Engine) Campaign(id kafkaproto.PartitionID) {
 	r := e.group(id)
 	if r == nil {
 		return
 	}
 	r.do(func(g *group.Group) {
-		if lead := r.lead.Load(); !lead.Leading && (lead.Leader == noNode || e.isDead(lead.Leader)) {
+		if lead := r.lead.Load(); !lead.Leading && (lead.Leader == noNode || e.isOver(id, lead.Leader, lead.Epoch)) {
 			_ = g.ForgetLeader()
 			_ = g.Campaign() // refused when this replica is no voter
 		}
@@ -141,7 +187,7 @@ func (r *replicated) mayRest() bool {
 	role := r.g.Role()
 	if !role.Leading {
 		node, ok := r.nodes[role.Leader]
-		return ok && r.e.lives(node)
+		return ok && r.e.leadsStill(r.p.id, node, kafkaproto.LeaderEpoch(role.Term))
 	}
 	if !role.Ready || !r.reported {
 		return false
@@ -156,13 +202,13 @@ func (r *replicated) mayRest() bool {
 	return all
 }
 
-// hearVote ends the lease of a leader whose broker is dead before a vote is asked for: a group without
+// hearVote ends the lease of a leader whose broker is dead, or that has resigned, before a vote is asked for: a group without
 // ticks would refuse every candidate for good.
 func (r *replicated) hearVote(m *transport.Message) {
 	if m.Raft.Type != pb.MsgPreVote && m.Raft.Type != pb.MsgVote {
 		return
 	}
-	if lead := r.lead.Load(); !lead.Leading && lead.Leader != noNode && r.e.isDead(lead.Leader) {
+	if lead := r.lead.Load(); !lead.Leading && lead.Leader != noNode && r.e.isOver(r.p.id, lead.Leader, lead.Epoch) {
 		_ = r.g.ForgetLeader()
 	}
 }

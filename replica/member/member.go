@@ -80,7 +80,10 @@ func (r replicas) Lags(id kafkaproto.PartitionID, n kafkaproto.NodeID) bool {
 
 // Attach gives the engine, whose Options.OnLeadership is Member.Leadership. It is called once, before
 // anything comes over the transport.
-func (m *Member) Attach(e *engine.Engine) { m.engine = e }
+func (m *Member) Attach(e *engine.Engine) {
+	m.engine = e
+	e.SetLeaderTable(m)
+}
 
 // Start begins to beat.
 func (m *Member) Start() {
@@ -197,6 +200,14 @@ func (m *Member) Leader(id kafkaproto.PartitionID) (liveness.Leader, bool) {
 	defer m.mu.Unlock()
 	lead, ok := m.mu.machine.Leader(id)
 	return lead, ok && lead.Live
+}
+
+// LeaderOf implements engine.LeaderTable.
+func (m *Member) LeaderOf(id kafkaproto.PartitionID) (n kafkaproto.NodeID, epoch kafkaproto.LeaderEpoch, live, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lead, known := m.mu.machine.Leader(id)
+	return lead.Node, lead.Term, lead.Live, known
 }
 
 // Up tells whether a broker lives.
