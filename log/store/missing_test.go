@@ -288,3 +288,32 @@ func TestMetadataOfPartitionFlipped(t *testing.T) {
 		checkWhole(t, fsys, recs)
 	}
 }
+
+// TestSummaryAheadOfLog: after a power cut .raftindex may speak of bytes that were lost, above the mark. It
+// is no witness then, and must not become one: another start, with the mark behind the segment, would
+// look for them.
+func TestSummaryAheadOfLog(t *testing.T) {
+	fsys := vfs.Memory()
+	o := testOptions(t, fsys, clock.NewManual(testStart))
+	s := openStore(t, o)
+	l := openLog(t, s, 1, Config{})
+	appendTo(t, l, values(1, "a"))
+	commitAll(t, l)
+	m := imageOf(t, fsys, "/data") // as the power cut leaves it, but for one file
+	appendTo(t, l, values(1, "b"))
+	closeStore(t, s)
+	name := path.Join(l.dir, segmentName(0)+".raftindex")
+	m[name] = imageOf(t, fsys, l.dir)[name]
+	fsys2 := m.write(t)
+	size := int64(len(m[path.Join(l.dir, segmentName(0)+".log")]))
+	if sum := must(segment.ReadSummary(fsys2, l.dir, 0)); sum == nil || sum.LogSize <= size {
+		t.Fatalf("summary %+v is not ahead of %d bytes", sum, size)
+	}
+	o.FS = fsys2
+	s = openStore(t, o)
+	defer closeStore(t, s)
+	if sum := must(segment.ReadSummary(fsys2, l.dir, 0)); sum != nil && sum.LogSize > size {
+		t.Errorf("the summary still speaks of %d bytes, the log has %d", sum.LogSize, size)
+	}
+	wantValues(t, readAll(t, openLog(t, s, 1, Config{}), 0), 0, []string{"a"})
+}
