@@ -220,6 +220,10 @@ func (r *replicated) observe(ev store.Event) {
 		r.p.fail(errOffline(r.p.tp, ev.Err))
 	case store.StartMoved:
 		r.p.wake()
+	case store.StartDue:
+		if r.lead.Load().Ready {
+			r.p.MoveLogStart(min(ev.Offset, r.p.HighWatermark()))
+		}
 	}
 }
 

@@ -481,6 +481,29 @@ func TestFiles(t *testing.T) {
 	})
 }
 
+// TestReplicatedRetention: what is too much goes on all replicas, by the leader's word.
+func TestReplicatedRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		spec := Spec{Replicas: on(1, 2, 3)}
+		spec.Config.SegmentBytes, spec.Config.RetentionBytes, spec.Config.RetentionAge = 1<<10, 2<<10, -1
+		f.open(spec)
+		p := f.leader()
+		for i := range 100 {
+			mustCommit(t, p, fmt.Sprint("value ", i))
+		}
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		start := p.LogStart()
+		for n := kafkaproto.NodeID(1); n <= 3; n++ {
+			if q := f.at(n); start == 0 || q.LogStart() != start || q.Size() > 4<<10 {
+				t.Errorf("broker %d: log start %d of %d, %d bytes", n, q.LogStart(), start, q.Size())
+			}
+		}
+	})
+}
+
 // TestMinInSync: a follower that does not follow leaves the set in time, one whose broker is dead at
 // once; with too few of them an append that would wait for all is refused, others are not.
 func TestMinInSync(t *testing.T) {
