@@ -189,7 +189,7 @@ func (r *replicated) mayRest() bool {
 		node, ok := r.nodes[role.Leader]
 		return ok && r.e.leadsStill(r.p.id, node, kafkaproto.LeaderEpoch(role.Term))
 	}
-	if !role.Ready || !r.reported {
+	if !role.Ready || !r.reported || r.preferred() != 0 {
 		return false
 	}
 	all := true

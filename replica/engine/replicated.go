@@ -68,6 +68,7 @@ type replicated struct {
 	dead     error                        // the group is out of use
 	idle     int                          // ticks since anything happened
 	ticks    int                          // since the start
+	ledSince int                          // the tick at which this replica began to lead
 	caughtAt map[uint64]int               // of a leader: when each replica was seen to have everything
 	lastAt   uint64                       // the last index at the tick before
 	shipped  map[uint64]int               // of a leader: when each replica was last sent files, or told of them
@@ -383,7 +384,7 @@ func (r *replicated) publish(out *group.Output, after *after) {
 			lead.Leader = node
 		}
 		if lead.Leading {
-			r.caughtAt, r.lastAt = make(map[uint64]int), 0
+			r.caughtAt, r.lastAt, r.ledSince = make(map[uint64]int), 0, r.ticks
 			lead.InSync = *r.voters.Load() // each gets the time of lagTicks to prove it
 			r.g.Progress(func(id uint64, _ group.Progress) { r.caughtAt[id] = r.ticks })
 		}
@@ -416,6 +417,7 @@ func (r *replicated) ticked(after *after) {
 		r.reconcile()
 		r.lookAtLag(after)
 		r.giveUpShipping()
+		r.giveBack()
 	}
 	if r.mayRest() {
 		r.e.rest(r)

@@ -504,6 +504,59 @@ func TestReplicatedRetention(t *testing.T) {
 	})
 }
 
+// TestPreferredLeaderReturns: who led in its place hands back, and no writer fails.
+func TestPreferredLeaderReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		for _, b := range f.brokers {
+			for _, other := range f.brokers {
+				b.engine.BrokerUp(other.node)
+			}
+		}
+		f.open(Spec{Replicas: on(1, 2, 3)})
+		mustCommit(t, f.leader(), "one")
+		f.isolate(1, true)
+		for _, n := range []kafkaproto.NodeID{2, 3} {
+			f.brokers[n-1].engine.BrokerDown(1)
+			f.brokers[0].engine.BrokerDown(n)
+		}
+		f.brokers[0].engine.Wake(partitionID(1))
+		f.brokers[1].engine.Campaign(partitionID(1))
+		other := f.leader(1)
+		mustCommit(t, other, "two")
+		epoch := other.Leadership().Epoch
+		back := func() bool {
+			lead := f.at(1).Leadership()
+			return lead.Ready && lead.Epoch > epoch
+		}
+		f.isolate(1, false)
+		for _, n := range []kafkaproto.NodeID{2, 3} {
+			f.brokers[n-1].engine.BrokerUp(1)
+			f.brokers[0].engine.BrokerUp(n)
+			f.brokers[n-1].engine.Wake(partitionID(1))
+		}
+		for range 300 {
+			if back() {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if !back() {
+			t.Fatal("the preferred leader did not return")
+		}
+		f.same(1, 2, 3)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for _, b := range f.brokers {
+			if b.engine.Active() != 0 {
+				t.Errorf("broker %d is not at rest", b.node)
+			}
+		}
+	})
+}
+
 // TestMinInSync: a follower that does not follow leaves the set in time, one whose broker is dead at
 // once; with too few of them an append that would wait for all is refused, others are not.
 func TestMinInSync(t *testing.T) {
