@@ -177,7 +177,10 @@ func (s *Store) openJournal(hasLogs bool) (*opening, error) {
 }
 
 func (s *Store) journalOptions() journal.Options {
-	o := s.o.knobs.journal
+	o := s.o.Journal
+	if s.o.knobs.journal != (journal.Options{}) {
+		o = s.o.knobs.journal
+	}
 	o.Logger = s.log
 	return o
 }

@@ -318,6 +318,36 @@ func TestDeleteLog(t *testing.T) {
 	}
 }
 
+// TestDeleteLogIsForgotten: once a deletion has returned, no power loss brings back what the journal knew of
+// the log: the same id is given again to a later replica, and nothing is missed in it.
+func TestDeleteLogIsForgotten(t *testing.T) {
+	for seed := range uint64(20) {
+		power, clk := vfs.PowerLoss(seed), clock.NewManual(testStart)
+		o := testOptions(t, power, clk)
+		o.Manual = true
+		s := openStore(t, o)
+		l := openLog(t, s, 1, Config{Strict: true})
+		for range 3 { // the journal hears of what was synced with the next sync
+			appendTo(t, l, values(1, "a"))
+			s.Step()
+			clk.Advance(time.Minute)
+		}
+		if err := s.DeleteLog(l.ID()); err != nil {
+			t.Fatal(err)
+		}
+		clk.Advance(time.Minute)
+		s.janitor.pass() // the files go
+		o.FS = power.Crash(vfs.PowerCrash)
+		_ = s.Close() // it has no disk any more
+		s = openStore(t, o)
+		l, err := s.OpenLog(testID(1), testTP(1), Config{})
+		if err != nil || l.Offline() != nil {
+			t.Fatalf("seed %d: %v, %v", seed, err, l.Offline())
+		}
+		closeStore(t, s)
+	}
+}
+
 // TestPartitionDir reads directory names, also those of long topics that were deleted.
 func TestPartitionDir(t *testing.T) {
 	long := make([]byte, 249)

@@ -47,6 +47,8 @@ type Options struct {
 	// Manual: nothing becomes durable, is sealed or removed by itself, only by Step and by calls that
 	// wait for it. It is for simulations.
 	Manual bool
+	// Journal has the sizes of the journal's files; 0: its own. A simulation takes small ones.
+	Journal journal.Options
 	// OnFailed is told once that the whole directory has stopped (a sync failed, ruling 6).
 	OnFailed func(error)
 
@@ -363,8 +365,9 @@ func (s *Store) DeleteLog(id kafkaproto.PartitionID) error {
 	if err != nil {
 		return fmt.Errorf("delete log %s: %w", l.tp, err)
 	}
-	// A crash before this leaves a group without a directory; the next start drops it.
-	if _, err := s.journal.Append(journal.Record{Group: id, Body: journal.Drop{}}); err != nil {
+	// A crash before this leaves a group and the renamed directory; the next start drops both. It is durable
+	// before that directory goes, or the id is used again: what the journal knows would be missed then.
+	if err := s.journalCommit([]journal.Record{{Group: id, Body: journal.Drop{}}}); err != nil {
 		return fmt.Errorf("delete log %s: %w", l.tp, err)
 	}
 	if !absent {
