@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/log/journal"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
 	"github.com/sluicelog/sluice/replica/engine"
@@ -76,6 +77,7 @@ func (b *Broker) start() {
 	var err error
 	b.store, err = store.Open(store.Options{
 		FS: b.inject, Dir: "/data", Clock: w.clock, Logger: w.logger(b.node), Manual: true,
+		Journal: journal.Options{FileBytes: 32 << 10, ExtendBytes: 4 << 10},
 		BootID: fmt.Sprint(b.node, ".", b.boot), Random: rand.NewChaCha8([32]byte{byte(b.node), byte(b.boot)}),
 	})
 	if err != nil {
