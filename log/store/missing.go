@@ -70,6 +70,9 @@ func (v *inventory) none() error {
 // hole checks that nothing is missing between the end of a segment and the base of the next one.
 // cleaned: the first of them was rewritten by the cleaner, which alone makes holes.
 func (v *inventory) hole(from, to kafkaproto.Offset, cleaned bool) error {
+	if to <= v.g.LogStart() {
+		return nil // they were deleted, and a power cut took back some of the removals
+	}
 	for _, o := range v.orphans {
 		if from <= o.BaseOffset && o.BaseOffset < to {
 			return kafkaproto.Corruptf("%s", v.gone(from, to))

@@ -317,3 +317,41 @@ func TestSummaryAheadOfLog(t *testing.T) {
 	}
 	wantValues(t, readAll(t, openLog(t, s, 1, Config{}), 0), 0, []string{"a"})
 }
+
+// TestRemovalsTakenBack: a power cut may take back the removal of some files of segments that were deleted.
+// What is left of them lies below the log start, and is no damage.
+func TestRemovalsTakenBack(t *testing.T) {
+	fsys, clk := vfs.Memory(), clock.NewManual(testStart)
+	o := testOptions(t, fsys, clk)
+	s := openStore(t, o)
+	l := openLog(t, s, 1, Config{SegmentBytes: 200, Strict: true})
+	for i := range 20 {
+		appendTo(t, l, values(1, fmt.Sprint("value", i)))
+	}
+	commitAll(t, l)
+	settle(s)
+	before := imageOf(t, fsys, "/data")
+	if err := l.DeleteRecords(12); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	settle(s)
+	closeStore(t, s)
+	after := imageOf(t, fsys, "/data")
+	names := before.logs(l.dir)
+	if len(names) < 5 || after[names[0]+".log"] != nil || after[names[1]+".log"] != nil {
+		t.Fatalf("nothing was deleted of %q", names)
+	}
+	for name, b := range before { // the first segment whole, of the second its indexes
+		if strings.HasPrefix(name, names[0]) || strings.HasPrefix(name, names[1]) && !strings.HasSuffix(name, ".log") {
+			after[name] = b
+		}
+	}
+	o.FS = after.write(t)
+	s = openStore(t, o)
+	defer closeStore(t, s)
+	l = openLog(t, s, 1, Config{SegmentBytes: 200, Strict: true})
+	if err := l.Offline(); err != nil || l.StartOffset() != 12 || l.EndOffset() != 20 {
+		t.Errorf("%v, offsets %d to %d", err, l.StartOffset(), l.EndOffset())
+	}
+}
