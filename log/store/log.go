@@ -30,6 +30,8 @@ const (
 	Rolled
 	// Failed: the log is offline; Event.Err says why.
 	Failed
+	// StartDue, in the replicated form: retention asks for a log that begins at Event.Offset.
+	StartDue
 	// Truncated: what lay at Event.Offset and behind it is cut off. It is told within AppendEntries,
 	// before anything else is written there.
 	Truncated

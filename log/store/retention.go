@@ -33,6 +33,11 @@ func (l *Log) retain(nowMs int64) error {
 	l.prod.Lock()
 	l.prod.state.Expire(nowMs)
 	l.prod.Unlock()
+	if l.raft.on.Load() {
+		if due := l.startDue(nowMs); due > l.StartOffset() {
+			l.tell(Event{Kind: StartDue, Offset: due}) // the leader's engine proposes it (ruling 15)
+		}
+	}
 	n := l.deletable(nowMs)
 	if l.pins.Load() > 0 {
 		return nil // a snapshot of it is being shipped
@@ -77,6 +82,23 @@ func (l *Log) deletable(nowMs int64) int {
 		n++
 	}
 	return n
+}
+
+// startDue is where the log of a replicated partition would begin if what is too old or too much were
+// gone.
+func (l *Log) startDue(nowMs int64) kafkaproto.Offset {
+	c, due, hw := l.config.Load(), l.StartOffset(), l.HighWatermark()
+	excess := l.Size() - c.RetentionBytes
+	for _, seg := range *l.segs.Load() {
+		old := c.RetentionAge > 0 && nowMs-l.segmentTime(seg) > c.RetentionAge.Milliseconds()
+		much := c.RetentionBytes > 0 && excess >= seg.Size()
+		if !c.Delete || seg.NextOffset() > hw || seg.Size() == 0 || !old && !much {
+			break
+		}
+		excess -= seg.Size()
+		due = max(due, seg.NextOffset())
+	}
+	return due
 }
 
 // segmentTime is the age by which a segment is kept: its largest timestamp, or when it was last
