@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/log/vfs"
 )
 
 // restart ends a broker and starts it on the same files, as its controller finds it.
@@ -110,5 +111,35 @@ func TestLeaderThatResigned(t *testing.T) {
 			t.Errorf("who was told to campaign does not lead at once, but after %s", time.Since(began))
 		}
 		mustCommit(t, f.at(2), "two")
+	})
+}
+
+// TestRoomAgain: writes go on once the leader's disk has room again, also when clients never stop trying.
+func TestRoomAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		disk := vfs.Inject(f.brokers[0].fs)
+		f.brokers[0].fs = disk
+		f.brokers[0].restart()
+		f.open(Spec{Replicas: on(1, 2, 3)})
+		p := f.leader()
+		mustCommit(t, p, "one")
+		disk.SetBudget(0)
+		for i := range 100 {
+			if _, err := p.Append(oneRecord("full"), AppendOptions{}); err == nil && i > 1 {
+				t.Fatal("a full disk takes writes")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		disk.SetBudget(1 << 30)
+		for range 500 {
+			time.Sleep(10 * time.Millisecond)
+			if _, err := p.Append(oneRecord("room"), AppendOptions{}); err == nil {
+				mustCommit(t, p, "again")
+				return
+			}
+		}
+		t.Fatal("writes wait although there is room")
 	})
 }

@@ -410,7 +410,7 @@ func (r *replicated) ticked(after *after) {
 	if r.g.Role().Leader == 0 && !r.managed && r.target[0].ID == r.self && r.idle%2 == 0 {
 		_ = r.g.Campaign()
 	}
-	if r.g.Blocked() != nil && r.idle%blockedRetry == 0 {
+	if r.g.Blocked() != nil && r.ticks%blockedRetry == 0 {
 		r.g.RetryBlocked()
 	}
 	if r.g.Role().Ready {
