@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicelog/sluice/kafkaproto"
+	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/log/journal"
 	"github.com/sluicelog/sluice/log/store"
 	"github.com/sluicelog/sluice/log/vfs"
@@ -22,12 +23,15 @@ const tick = 100 * time.Millisecond
 
 // Broker is one process: it runs, or it is down and has a disk.
 type Broker struct {
-	w    *World
-	node kafkaproto.NodeID
-	disk *vfs.PowerFS
-	boot int
+	w     *World
+	node  kafkaproto.NodeID
+	disk  *vfs.PowerFS
+	boot  int
+	runs  int // of the machine: a power loss ends one
+	clock skewed
 
 	up       bool
+	full     bool // its disk
 	stalled  bool // its disk hangs
 	inject   *vfs.ErrFS
 	crashIn  int // operations until it crashes in the middle of one; 0: not planned
@@ -53,6 +57,7 @@ func (l late) Call(ctx context.Context, to kafkaproto.NodeID, method uint16, bod
 	return l.net.Call(ctx, to, method, body)
 }
 func (l late) OpenStream(ctx context.Context, to kafkaproto.NodeID, method uint16, body []byte) (io.ReadCloser, error) {
+	l.w.Stats.Files++
 	return l.net.OpenStream(ctx, to, method, body)
 }
 
@@ -64,31 +69,60 @@ func (b *Broker) String() string {
 	return fmt.Sprint("broker ", b.node)
 }
 
+// skewed is a clock that runs at a rate of its own.
+type skewed struct {
+	w    *World
+	rate float64
+}
+
+func (s skewed) Now() time.Time {
+	return s.w.began.Add(time.Duration(float64(s.w.clock.Now().Sub(s.w.began)) * s.rate))
+}
+
+func (s skewed) wait(d time.Duration) time.Duration { return time.Duration(float64(d)/s.rate) + 1 }
+
+func (s skewed) AfterFunc(d time.Duration, f func()) clock.Timer {
+	return skewedTimer{s, s.w.clock.AfterFunc(s.wait(d), f)}
+}
+
+type skewedTimer struct {
+	s skewed
+	clock.Timer
+}
+
+func (t skewedTimer) Reset(d time.Duration) bool { return t.Timer.Reset(t.s.wait(d)) }
+
 // start boots the broker on its disk.
 func (b *Broker) start() {
 	b.boot++
 	w := b.w
 	w.note("start %d", b.node)
-	b.up, b.stalled, b.crashIn, b.crashed = true, false, 0, nil
+	b.up, b.stalled, b.full, b.crashIn, b.crashed = true, false, false, 0, nil
 	b.shown = map[kafkaproto.PartitionID]kafkaproto.Offset{}
 	b.holds = map[kafkaproto.PartitionID]uint64{}
 	b.inject = vfs.Inject(b.disk)
 	b.inject.Hook(b.operation)
 	var err error
 	b.store, err = store.Open(store.Options{
-		FS: b.inject, Dir: "/data", Clock: w.clock, Logger: w.logger(b.node), Manual: true,
+		FS: b.inject, Dir: "/data", Clock: b.clock, Logger: w.logger(b.node), Manual: true,
 		Journal: journal.Options{FileBytes: 32 << 10, ExtendBytes: 4 << 10},
-		BootID: fmt.Sprint(b.node, ".", b.boot), Random: rand.NewChaCha8([32]byte{byte(b.node), byte(b.boot)}),
+		BootID:  fmt.Sprint(b.node, ".", b.runs), Random: rand.NewChaCha8([32]byte{byte(b.node), byte(b.boot)}),
 	})
 	if err != nil {
-		w.fail("heals", "broker %d does not start: %v", b.node, err)
+		if !w.broken(b, err) {
+			w.fail("heals", "broker %d does not start: %v", b.node, err)
+		}
+		w.note("%d does not start: %v", b.node, err)
+		b.up, b.disk = false, b.disk.Crash(vfs.PowerCrash)
+		b.runs++
+		return
 	}
 	b.member = member.New(member.Options{
-		Self: b.node, Incarnation: uint64(b.boot), Clock: w.clock, Logger: w.logger(b.node),
+		Self: b.node, Incarnation: uint64(b.boot), Clock: b.clock, Logger: w.logger(b.node),
 		Random: rand.New(rand.NewPCG(w.seed, uint64(b.node)<<32|uint64(b.boot))), Transport: late{b},
 	})
 	b.engine = engine.New(engine.Options{
-		Store: b.store, Clock: w.clock, Logger: w.logger(b.node), Self: b.node, Transport: late{b}, Files: late{b},
+		Store: b.store, Clock: b.clock, Logger: w.logger(b.node), Self: b.node, Transport: late{b}, Files: late{b},
 		Manual: true, OnLeadership: b.leadership, OnPlaced: b.placed,
 	})
 	b.member.Attach(b.engine)
@@ -101,7 +135,7 @@ func (b *Broker) start() {
 
 // ticks arms the next tick of this boot.
 func (b *Broker) ticks(boot int) {
-	b.w.clock.AfterFunc(tick, func() {
+	b.clock.AfterFunc(tick, func() {
 		if b.up && b.boot == boot {
 			b.engine.Tick()
 			if !b.stalled {
@@ -130,6 +164,12 @@ func (b *Broker) crash(kind vfs.CrashKind) {
 	if !b.up {
 		return
 	}
+	if b.crashed != nil {
+		kind = b.crashHow
+	}
+	if kind == vfs.PowerCrash {
+		b.runs++
+	}
 	b.w.note("crash %d, kind %d", b.node, kind)
 	b.up = false
 	left := b.crashed
@@ -152,6 +192,10 @@ func (b *Broker) run() {
 	}
 	if b.up && b.crashed != nil {
 		b.crash(b.crashHow)
+	}
+	if b.up && b.store.Err() != nil { // ruling 6: the process ends, and the machine with it
+		b.w.note("the data directory of %d has stopped", b.node)
+		b.crash(vfs.PowerCrash)
 	}
 }
 

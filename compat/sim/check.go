@@ -2,11 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/batch"
+	"github.com/sluicelog/sluice/log/store"
+	"github.com/sluicelog/sluice/replica/engine"
 )
 
 // checker holds what must be so against what is.
@@ -27,6 +30,7 @@ type leaderKey struct {
 type seen struct {
 	value string
 	epoch kafkaproto.LeaderEpoch
+	crc   uint32 // of the batch
 }
 
 func (c *checker) init(w *World) {
@@ -97,6 +101,7 @@ func (c *checker) read(b *Broker, p *Part, from, to kafkaproto.Offset) {
 		c.truth[p.id] = truth
 	}
 	l := b.engine.ByID(p.id).Log()
+	next := kafkaproto.Offset(-1) // offsets are dense: nothing is compacted
 	for off := from; off < to; {
 		r, err := l.Read(off, 1<<20, to, true)
 		if err != nil {
@@ -116,7 +121,11 @@ func (c *checker) read(b *Broker, p *Part, from, to kafkaproto.Offset) {
 				return false, err
 			}
 			return true, bb.Each(1<<20, func(rec *batch.Record) (bool, error) {
-				got := seen{string(rec.Value), bb.LeaderEpoch()}
+				got := seen{string(rec.Value), bb.LeaderEpoch(), bb.CRC()}
+				if next >= 0 && rec.Offset != next {
+					return false, fmt.Errorf("offset %d follows %d", rec.Offset, next-1)
+				}
+				next = rec.Offset + 1
 				if old, ok := truth[rec.Offset]; ok && old != got {
 					return false, fmt.Errorf("offset %d is %v, and was %v", rec.Offset, got, old)
 				}
@@ -136,6 +145,64 @@ func (c *checker) read(b *Broker, p *Part, from, to kafkaproto.Offset) {
 		off = r.Next
 	}
 	c.high[p.id] = max(c.high[p.id], to)
+}
+
+// accepted is asked when an append was taken that all replicas in sync are to have: there must be as many
+// as min.insync.replicas says, capped at the number of voters.
+func (c *checker) accepted(b *Broker, ep *engine.Partition, p *Part) {
+	lead := ep.Leadership()
+	voters, _ := b.engine.Voters(p.id)
+	if ep.Alone() || !lead.Leading {
+		return
+	}
+	if need := min(int(p.minInSync), len(voters)); len(lead.InSync) < need {
+		c.w.fail("in-sync", "%s on %d takes a write with %v in sync, of %v, min.insync.replicas is %d", p.tp, b.node, lead.InSync,
+			voters, p.minInSync)
+	}
+}
+
+// bytes is asked when all is healed: the replicas hold the same bytes.
+func (c *checker) bytes() {
+	for _, p := range c.w.parts {
+		var from kafkaproto.Offset
+		for _, r := range p.replicas {
+			from = max(from, c.w.broker(r.Node).engine.ByID(p.id).LogStart())
+		}
+		var first []byte
+		for i, r := range p.replicas {
+			ep := c.w.broker(r.Node).engine.ByID(p.id)
+			got, err := content(ep.Log(), from, ep.HighWatermark())
+			if err != nil {
+				c.w.fail("committed", "%s on %d: %v", p.tp, r.Node, err)
+			}
+			if i == 0 {
+				first = got
+			} else if !slices.Equal(first, got) {
+				c.w.fail("committed", "%s: %d and %d bytes from offset %d on differ between %d and %d", p.tp, len(first), len(got),
+					from, p.replicas[0].Node, r.Node)
+			}
+		}
+	}
+}
+
+// content reads the batches from one offset to another.
+func content(l *store.Log, from, to kafkaproto.Offset) ([]byte, error) {
+	var all []byte
+	for off := from; off < to; {
+		r, err := l.Read(off, 1<<20, to, true)
+		if err != nil {
+			return nil, err
+		}
+		at := len(all)
+		all = append(all, make([]byte, r.Len)...)
+		_, err = r.File.ReadAt(all[at:], r.Pos)
+		r.Release()
+		if err != nil || r.Next <= off {
+			return nil, fmt.Errorf("read at %d, next %d: %w", off, r.Next, err)
+		}
+		off = r.Next
+	}
+	return all, nil
 }
 
 // final is asked when all is healed: everything acknowledged was seen, once and in order.

@@ -20,6 +20,7 @@ type Client struct {
 	next  int32 // sequence of the next new batch
 	open  []*write
 	acked int
+	more  int // new writes to be sent although all is healed
 }
 
 // write is one batch on its way.
@@ -80,7 +81,8 @@ func (c *Client) step() {
 			return
 		}
 	}
-	if len(c.open) < 5 && (!c.w.healing || c.next == 0) {
+	if len(c.open) < 5 && (!c.w.healing || c.next == 0 || c.more > 0) {
+		c.more = max(0, c.more-1)
 		x := &write{sequence: c.next, value: fmt.Sprintf("%d:%d", c.pid, c.next)}
 		c.next++
 		c.open = append(c.open, x)
@@ -113,6 +115,7 @@ func (c *Client) send(b *Broker, x *write) bool {
 		}
 		return false
 	}
+	c.w.check.accepted(b, p, c.p)
 	x.broker, x.boot, x.since, x.base = b, b.boot, 0, a.BaseOffset
 	boot := b.boot
 	p.WhenCommitted(a.End, func(err error) {
@@ -126,6 +129,7 @@ func (c *Client) send(b *Broker, x *write) bool {
 		x.done = true
 		c.acked++
 		c.w.Stats.Acked++
+		fmt.Fprint(c.w.digest, x.value, a.BaseOffset)
 		c.w.check.acked(c.p, a.BaseOffset, x.value)
 	})
 	return true

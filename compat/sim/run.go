@@ -17,12 +17,18 @@ func (w *World) Run(steps int) {
 		}
 		w.close()
 	}()
-	for range steps {
-		w.Step()
-	}
+	w.steps(steps)
 	w.Heal()
 	w.check.final()
+	w.check.bytes()
 	w.quiet()
+	w.check.bytes()
+}
+
+func (w *World) steps(n int) {
+	for range n {
+		w.Step()
+	}
 }
 
 // Step is some milliseconds of the world's life.
@@ -40,6 +46,9 @@ func (w *World) Step() {
 	}
 	if w.chance(m.Delete) {
 		w.deleteRecords()
+	}
+	if w.chance(m.Again) {
+		w.openAll() // what could not be done when it was told first
 	}
 	w.disks()
 	w.pass(time.Duration(1+w.rng.IntN(20)) * time.Millisecond)
@@ -64,6 +73,17 @@ func (w *World) faults(b *Broker) {
 	case b.stalled && w.chance(100):
 		b.stalled = false
 	}
+	w.diskFaults(b)
+	if w.chance(m.Slow) {
+		if w.slow = b.node; w.rng.IntN(2) == 0 {
+			w.slow = 0
+		}
+		w.note("slow is %d", w.slow)
+	}
+	if b.up && w.chance(m.HandOver) {
+		w.note("%d hands over", b.node)
+		b.engine.HandOver()
+	}
 	if w.chance(m.Cut) {
 		to := w.brokers[w.rng.IntN(len(w.brokers))]
 		if to != b {
@@ -81,6 +101,32 @@ func (w *World) faults(b *Broker) {
 	if w.chance(m.Heal) {
 		w.joinAll()
 	}
+}
+
+// diskFaults draws what befalls a broker's disk while it runs.
+func (w *World) diskFaults(b *Broker) {
+	switch m := &w.mood; {
+	case !b.up || b.crashed != nil:
+	case w.chance(m.SyncError):
+		w.note("a sync of %d will fail", b.node)
+		w.Stats.Broken++
+		b.disk.FailSync(1)
+	case b.full && w.chance(50):
+		w.makeRoom(b)
+	case !b.full && w.chance(m.Full):
+		n := w.rng.Int64N(8 << 10)
+		w.note("the disk of %d has %d bytes left", b.node, n)
+		w.Stats.Full++
+		b.full = true
+		b.inject.SetBudget(n)
+	}
+}
+
+// makeRoom ends a disk's being full.
+func (w *World) makeRoom(b *Broker) {
+	w.note("the disk of %d has room", b.node)
+	b.full = false
+	b.inject.SetBudget(1 << 40)
 }
 
 // joinAll ends all cuts.
@@ -139,6 +185,10 @@ func (w *World) Heal() {
 		if b.crashIn, b.stalled = 0, false; !b.up {
 			b.start()
 		}
+		if b.full {
+			w.makeRoom(b)
+		}
+		b.disk.FailSync(0)
 	}
 	w.joinAll()
 	why := ""
@@ -148,11 +198,24 @@ func (w *World) Heal() {
 		}
 		w.disks()
 		w.pass(10 * time.Millisecond)
+		w.restart()
+		if w.rng.IntN(10) == 0 {
+			w.openAll()
+		}
 		if why = w.unwell(); why == "" {
 			return
 		}
 	}
 	w.fail("heals", "%s\n%s", why, w.state())
+}
+
+// restart starts who has stopped by itself.
+func (w *World) restart() {
+	for _, b := range w.brokers {
+		if !b.up {
+			b.start()
+		}
+	}
 }
 
 // unwell says what is not as it should be.
@@ -208,13 +271,33 @@ func (w *World) state() string {
 
 // quiet waits until no group gets ticks.
 func (w *World) quiet() {
-	for range 100 {
+	for range 250 { // a lead is given back after 10 s
 		w.disks()
 		w.pass(100 * time.Millisecond)
 	}
 	for _, b := range w.brokers {
 		if n := b.engine.Active(); n > 0 {
-			w.fail("quiet", "%d groups get ticks on %d", n, b.node)
+			w.fail("quiet", "%d groups get ticks on %d\n%s", n, b.node, w.state())
+		}
+	}
+	w.wakes()
+}
+
+// wakes writes once more to each partition: it must be answered without an election.
+func (w *World) wakes() {
+	for _, p := range w.parts {
+		p.client.more = 1
+	}
+	for range 200 {
+		for _, p := range w.parts {
+			p.client.step()
+		}
+		w.disks()
+		w.pass(10 * time.Millisecond)
+	}
+	for _, p := range w.parts {
+		if len(p.client.open) > 0 {
+			w.fail("quiet", "a write to %s is not answered in 2 s\n%s", p.tp, w.state())
 		}
 	}
 }

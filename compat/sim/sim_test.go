@@ -18,12 +18,7 @@ func TestWorlds(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, seed)
 			w := New(t, seed)
 			w.Run(800)
-			sum.Crashes += w.Stats.Crashes
-			sum.Acked += w.Stats.Acked
-			sum.Failovers += w.Stats.Failovers
-			sum.Moves += w.Stats.Moves
-			sum.Packets += w.Stats.Packets
-			sum.Lost += w.Stats.Lost
+			sum.Add(w.Stats)
 		})
 	}
 	if sum.Acked < int(run.Amount)*50 {

@@ -1,11 +1,15 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
+	"hash"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,13 +34,29 @@ type World struct {
 	check   checker
 	mood    Mood
 	healing bool
+	slow    kafkaproto.NodeID // whose packets take long; 0: nobody's
 	history []string
+	digest  hash.Hash64 // of all that happened
 	Stats   Stats
 }
 
 // Stats says how much happened.
 type Stats struct {
-	Crashes, Acked, Failovers, Moves, Packets, Lost int
+	Crashes, Acked, Failovers, Moves, Packets, Lost, Files, Solo, Full, Broken int
+}
+
+// Add adds what happened in another world.
+func (s *Stats) Add(o Stats) {
+	s.Crashes += o.Crashes
+	s.Acked += o.Acked
+	s.Failovers += o.Failovers
+	s.Moves += o.Moves
+	s.Packets += o.Packets
+	s.Lost += o.Lost
+	s.Files += o.Files
+	s.Solo += o.Solo
+	s.Full += o.Full
+	s.Broken += o.Broken
 }
 
 // Part is a partition as the controller knows it.
@@ -48,6 +68,7 @@ type Part struct {
 	next             uint64
 	first            []uint64
 	client           *Client
+	minInSync        int32
 }
 
 // Mood is how often things happen, per step of some milliseconds, in thousandths.
@@ -56,15 +77,26 @@ type Mood struct {
 	Produce, Sync, Upkeep                               int
 	Kill, Power, MidWrite, Restart                      int
 	Cut, Heal, Lose, Repeat, Delay, Stall, Move, Delete int
+	Full, SyncError, Slow, HandOver, Again              int
+	Skew                                                int // thousandths by which a clock may run fast or slow
 }
 
 // Moods are gone through by the seed.
 var Moods = []Mood{
 	{Name: "fair", Produce: 600, Sync: 800, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Move: 2, Delete: 2},
-	{Name: "lossy", Produce: 500, Sync: 700, Upkeep: 50, Kill: 2, Power: 2, MidWrite: 2, Restart: 20, Cut: 4, Heal: 20, Lose: 50, Repeat: 30, Delay: 200, Move: 3, Delete: 3},
-	{Name: "crashes", Produce: 500, Sync: 500, Upkeep: 50, Kill: 8, Power: 10, MidWrite: 10, Restart: 60, Lose: 5, Delay: 50, Move: 2, Delete: 2},
-	{Name: "cuts", Produce: 500, Sync: 700, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Cut: 20, Heal: 40, Lose: 10, Delay: 100, Stall: 5, Move: 2, Delete: 2},
-	{Name: "moves", Produce: 500, Sync: 700, Upkeep: 100, Kill: 2, Power: 2, MidWrite: 1, Restart: 30, Lose: 5, Delay: 50, Move: 30, Delete: 10},
+	{Name: "lossy", Produce: 500, Sync: 700, Upkeep: 50, Kill: 2, Power: 2, MidWrite: 2, Restart: 20, Cut: 4, Heal: 20,
+		Lose: 50, Repeat: 30, Delay: 200, Move: 3, Delete: 3, Slow: 5, Again: 5},
+	{Name: "crashes", Produce: 500, Sync: 500, Upkeep: 50, Kill: 8, Power: 10, MidWrite: 10, Restart: 60, Lose: 5,
+		Delay: 50, Move: 2, Delete: 2},
+	{Name: "cuts", Produce: 500, Sync: 700, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Cut: 20, Heal: 40, Lose: 10,
+		Delay: 100, Stall: 5, Move: 2, Delete: 2, HandOver: 2, Skew: 100},
+	{Name: "moves", Produce: 500, Sync: 700, Upkeep: 100, Kill: 2, Power: 2, MidWrite: 1, Restart: 30, Lose: 5, Delay: 50,
+		Move: 30, Delete: 10, Again: 30},
+	{Name: "disks", Produce: 600, Sync: 500, Upkeep: 100, Kill: 2, Power: 4, MidWrite: 5, Restart: 40, Stall: 10, Full: 8,
+		SyncError: 4, Move: 3, Delete: 5, Again: 5},
+	{Name: "all", Produce: 500, Sync: 600, Upkeep: 80, Kill: 3, Power: 4, MidWrite: 4, Restart: 40, Cut: 8, Heal: 30,
+		Lose: 20, Repeat: 20, Delay: 80, Stall: 3, Move: 10, Delete: 8, Full: 3, SyncError: 1, Slow: 3, HandOver: 4,
+		Again: 10, Skew: 200},
 }
 
 // New makes a world of 3 to 5 brokers with a few partitions.
@@ -74,17 +106,20 @@ func New(t testing.TB, seed uint64) *World {
 	w.began = w.clock.Now()
 	w.net = transport.NewNetwork(w.clock)
 	w.net.Fate = w.fate
+	w.digest = fnv.New64a()
 	w.check.init(w)
 	for i := range 3 + w.rng.IntN(3) {
-		w.brokers = append(w.brokers, &Broker{w: w, node: kafkaproto.NodeID(i + 1), disk: vfs.PowerLoss(seed*31 + uint64(i))})
+		w.brokers = append(w.brokers, &Broker{w: w, node: kafkaproto.NodeID(i + 1), disk: vfs.PowerLoss(seed*31 + uint64(i)),
+			clock: skewed{w, 1 + float64(w.rng.IntN(2*w.mood.Skew+1)-w.mood.Skew)/1000}})
 	}
 	for i := range 1 + w.rng.IntN(4) {
 		p := &Part{id: kafkaproto.PartitionID{Topic: kafkaproto.TopicID{1, byte(i)}}, next: 1,
 			tp: kafkaproto.TopicPartition{Topic: fmt.Sprint("topic", i)}}
-		for _, n := range w.pick(3) {
+		for _, n := range w.pick(w.factor(3)) {
 			p.replicas = append(p.replicas, p.replica(n))
 			p.first = append(p.first, p.next-1)
 		}
+		p.minInSync = int32(1 + w.rng.IntN(2))
 		p.client = newClient(w, p, kafkaproto.ProducerID(100+i))
 		w.parts = append(w.parts, p)
 	}
@@ -92,6 +127,14 @@ func New(t testing.TB, seed uint64) *World {
 		b.start()
 	}
 	return w
+}
+
+// factor draws how many replicas a partition has: mostly usual, else 1, 3 or 5, as far as there are brokers.
+func (w *World) factor(usual int) int {
+	if w.rng.IntN(2) == 0 {
+		return usual
+	}
+	return min(1+2*w.rng.IntN(3), (len(w.brokers)-1)/2*2+1)
 }
 
 // replica gives a new incarnation on a broker.
@@ -128,7 +171,7 @@ func (w *World) open(b *Broker) {
 		if !slices.ContainsFunc(all, func(r engine.Replica) bool { return r.Node == b.node }) {
 			if b.engine.ByID(p.id) != nil {
 				delete(b.shown, p.id)
-				if err := b.engine.Delete(p.id); err != nil && b.crashed == nil {
+				if err := b.engine.Delete(p.id); err != nil && !w.broken(b, err) {
 					w.fail("heals", "delete %s on %d: %v", p.tp, b.node, err)
 				}
 			}
@@ -139,12 +182,17 @@ func (w *World) open(b *Broker) {
 			b.holds[p.id] = all[at].ID
 			delete(b.shown, p.id)
 		}
-		err := b.engine.Open(engine.Spec{ID: p.id, TP: p.tp, Replicas: all, Adding: p.adding, Removing: p.removing, First: p.first,
+		err := b.engine.Open(engine.Spec{ID: p.id, TP: p.tp, Replicas: all, Adding: p.adding, Removing: p.removing, First: p.first, MinInSync: p.minInSync,
 			Config: store.Config{SegmentBytes: 4 << 10, Strict: true, Delete: true, RetentionBytes: -1, RetentionAge: -1, MaxMessageBytes: 1 << 20}})
-		if err != nil && b.crashed == nil {
+		if err != nil && !w.broken(b, err) {
 			w.fail("heals", "open %s on %d: %v", p.tp, b.node, err)
 		}
 	}
+}
+
+// broken tells whether an error comes of the disk, as things are with it. It is tried again.
+func (w *World) broken(b *Broker, err error) bool {
+	return b.crashed != nil || errors.Is(err, syscall.EIO) || vfs.IsNoSpace(err) || b.store != nil && b.store.Err() != nil
 }
 
 // move begins to bring a partition to other brokers, as a controller would.
@@ -154,7 +202,7 @@ func (w *World) move() {
 		return
 	}
 	var target, adding []engine.Replica
-	for _, n := range w.pick(1 + 2*w.rng.IntN(2)) {
+	for _, n := range w.pick(w.factor(1)) {
 		at := slices.IndexFunc(p.replicas, func(r engine.Replica) bool { return r.Node == n })
 		if at >= 0 {
 			target = append(target, p.replicas[at])
@@ -190,8 +238,9 @@ func (w *World) placed(id kafkaproto.PartitionID, on []engine.Replica) {
 }
 
 // fate says what becomes of a packet.
-func (w *World) fate(transport.Packet) transport.Fate {
+func (w *World) fate(p transport.Packet) transport.Fate {
 	w.Stats.Packets++
+	fmt.Fprint(w.digest, p.From, p.To, p.Kind)
 	delay := func() time.Duration { return time.Duration(w.rng.IntN(400)) * time.Microsecond }
 	if w.healing {
 		return transport.Fate{Delays: []time.Duration{delay()}}
@@ -206,6 +255,9 @@ func (w *World) fate(transport.Packet) transport.Fate {
 		f.Delays = append(f.Delays, time.Duration(w.rng.IntN(200))*time.Millisecond)
 	default:
 		f.Delays = append(f.Delays, delay())
+	}
+	if w.slow == p.From || w.slow == p.To {
+		f.Delays[0] += time.Duration(100+w.rng.IntN(400)) * time.Millisecond
 	}
 	if w.chance(w.mood.Repeat) {
 		f.Delays = append(f.Delays, time.Duration(w.rng.IntN(100))*time.Millisecond)
@@ -261,6 +313,7 @@ var Verbose = false
 // note adds a line to the history that a failure prints.
 func (w *World) note(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f ", w.clock.Now().Sub(w.began).Seconds()) + fmt.Sprintf(format, args...)
+	_, _ = w.digest.Write([]byte(line))
 	if Verbose {
 		w.t.Log(line)
 	}
