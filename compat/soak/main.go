@@ -39,6 +39,7 @@ type proof struct {
 var proofs = []proof{
 	{"kill -9 under load", "./compat/crash", "TestKillUnderLoad", 60, 4},
 	{"one of three brokers killed, stopped, paused", "./compat/crash", "TestKillOneOfThree", 100, 1},
+	{"brokers together under faults", "./compat/sim", "TestWorlds", 10000, 1},
 	{"power loss, log", "./log/store", "TestCrash", 1000, 1},
 	{"power loss, transactions in the log", "./log/store", "TestCrashTransactions", 1000, 1},
 	{"rules of recovery", "./log/store", "TestRules", 5000, 1},
