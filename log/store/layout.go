@@ -137,10 +137,11 @@ func removeIfThere(fsys vfs.FS, name string) error {
 	return nil
 }
 
-// inParallel calls fn for 0..n-1 on a few goroutines and waits for all of them.
-func inParallel(n int, fn func(i int)) {
+// inParallel calls fn for 0..n-1 on a few goroutines and waits for all of them; one after the other where a
+// run must repeat itself.
+func (s *Store) inParallel(n int, fn func(i int)) {
 	workers := min(n, 4*runtime.GOMAXPROCS(0))
-	if workers <= 1 {
+	if workers <= 1 || s.o.knobs.manual {
 		for i := range n {
 			fn(i)
 		}

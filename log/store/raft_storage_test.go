@@ -188,7 +188,7 @@ func (m *storageModel) applyConf(t *rapid.T) {
 			Learners: []uint64{at + 10}, AutoLeave: rapid.Bool().Draw(t, "leave"),
 		}
 		m.confAt = at
-		if err := m.l.SaveConf(at, m.conf); err != nil {
+		if _, err := m.l.SaveConf(at, m.conf); err != nil {
 			t.Fatalf("configuration: %v", err)
 		}
 	}

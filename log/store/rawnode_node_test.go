@@ -294,7 +294,8 @@ func (n *rnode) applyConf(e pb.Entry) error {
 	if err != nil {
 		return err
 	}
-	return n.l.SaveConf(e.Index, *n.rn.ApplyConfChange(change))
+	_, err = n.l.SaveConf(e.Index, *n.rn.ApplyConfChange(change))
+	return err
 }
 
 // batchAt reads the batch that an entry stands for.

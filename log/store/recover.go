@@ -224,7 +224,7 @@ func (s *Store) recoverLogs(dirs []logDir, o *opening) (recs []journal.Record, c
 	err error) {
 	var mu sync.Mutex
 	begun := s.clock.Now()
-	inParallel(len(dirs), func(i int) {
+	s.inParallel(len(dirs), func(i int) {
 		d := dirs[i]
 		l := newLog(s, d.id, d.tp)
 		r := &logRecovery{l: l, o: o, g: o.state.Groups[d.id]}

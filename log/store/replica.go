@@ -244,14 +244,16 @@ func (l *Log) SaveHardState(hs pb.HardState) (Ticket, error) {
 	return t, nil
 }
 
-// SaveConf writes the configuration that is in force after the entry at index was applied. Nothing
-// waits for it: after a crash the change is applied again.
-func (l *Log) SaveConf(index uint64, conf pb.ConfState) error {
-	if _, err := l.record(journal.Conf{Index: index, State: confFromRaft(conf)}); err != nil {
-		return fmt.Errorf("configuration of %s: %w", l.tp, err)
+// SaveConf writes the configuration that is in force after the entry at index was applied. No message
+// waits for it, as after a crash the change is applied again. But until the ticket is durable a crash brings
+// back the configuration before it, whose members are needed then.
+func (l *Log) SaveConf(index uint64, conf pb.ConfState) (Ticket, error) {
+	t, err := l.record(journal.Conf{Index: index, State: confFromRaft(conf)})
+	if err != nil {
+		return 0, fmt.Errorf("configuration of %s: %w", l.tp, err)
 	}
 	l.store.committer.enqueue(l)
-	return nil
+	return t, nil
 }
 
 // CommitEntries tells that the entries up to index are committed and written here; hw is the offset

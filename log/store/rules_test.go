@@ -357,7 +357,8 @@ func (r *rulesRun) commit() {
 		r.l.CommitEntries(last.e.Index, last.next)
 		for i := r.committed - 1; i >= 0; i-- {
 			if k := r.log[i].e.Kind; k == EntryConf || k == EntryConfV2 {
-				return r.l.SaveConf(r.log[i].e.Index, pb.ConfState{Voters: []uint64{1, 2, r.log[i].e.Index}})
+				_, err := r.l.SaveConf(r.log[i].e.Index, pb.ConfState{Voters: []uint64{1, 2, r.log[i].e.Index}})
+				return err
 			}
 		}
 		return nil

@@ -335,7 +335,7 @@ func TestExportPins(t *testing.T) {
 	if err := l.retain(s.nowMs()); err != nil || l.Segments() >= n {
 		t.Fatalf("%d segments of %d are left, %v", l.Segments(), n, err)
 	}
-	if err := l.SaveConf(index, pb.ConfState{Voters: []uint64{1, 2, 3}}); err != nil {
+	if _, err := l.SaveConf(index, pb.ConfState{Voters: []uint64{1, 2, 3}}); err != nil {
 		t.Fatal(err)
 	}
 	appendEntries(t, l, []Entry{{Index: index + 1, Term: 5, Kind: EntryConfV2}})

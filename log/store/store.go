@@ -432,7 +432,7 @@ func (s *Store) Close() error {
 // closeClean writes what spares the next start its work, syncs, and says so in the journal.
 func (s *Store) closeClean() error {
 	logs := s.Logs()
-	inParallel(len(logs), func(i int) { logs[i].writeSidecars() })
+	s.inParallel(len(logs), func(i int) { logs[i].writeSidecars() })
 	if err := s.syncAll(logs); err != nil {
 		return s.fail(err)
 	}
@@ -454,7 +454,7 @@ func (s *Store) syncAll(logs []*Log) error {
 	}
 	var mu sync.Mutex
 	err = nil
-	inParallel(len(logs), func(i int) {
+	s.inParallel(len(logs), func(i int) {
 		e := logs[i].syncFiles()
 		mu.Lock()
 		err = errors.Join(err, e)

@@ -26,7 +26,12 @@
 //	E7  A replica behind raft's window gets files (ship.go), and raft hears of them when they are staged
 //	    and synced.
 //
-// Lock order: Partition.form, replicated.mu, Partition.mu, the inbox, then the log's own. No lock but a
+//	E8  A follower goes without ticks only while its leader is known, by the leader table, to lead in its
+//	    term; and a leader that is known to be dead or to have resigned is forgotten when a vote is asked for.
+//	E9  A move is told as done when a restart of the leader finds it done.
+//
+// Lock order: Partition.form, replicated.mu, Partition.mu, the inbox, then the log's own; the leader table's
+// under replicated.mu. No lock but a
 // group's is held over disk, none over a callback.
 //
 // Goroutines: the workers that run groups and the ticker, when there is a transport, and one for each

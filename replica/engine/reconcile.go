@@ -71,7 +71,7 @@ func (r *replicated) reconcile() {
 		r.change(changes...)
 	case !mayVote:
 		r.g.TransferLeader(r.successor())
-	case !r.reported:
+	case !r.reported && r.g.ConfDurable(): // who is not in the target may throw away what it has
 		r.reported = true
 		if r.e.onPlaced != nil {
 			r.e.onPlaced(r.p, slices.Clone(r.target))

@@ -143,3 +143,37 @@ func TestRoomAgain(t *testing.T) {
 		t.Fatal("writes wait although there is room")
 	})
 }
+
+// TestPlacedIsDurable: a move is told as done only when a restart of the leader finds it so: those who leave
+// throw away what they have.
+func TestPlacedIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 3)
+		defer f.close()
+		disk := vfs.Inject(f.brokers[0].fs)
+		f.brokers[0].fs = disk
+		f.brokers[0].restart()
+		f.open(Spec{Replicas: on(1, 2, 3)})
+		p := f.leader()
+		wantPlaced(t, f, 1, on(1, 2, 3))
+		free := make(chan struct{})
+		disk.Hook(func(op vfs.Op, _ string) error {
+			if op&(vfs.OpSync|vfs.OpSyncFS) != 0 && len(p.Members().Voters) == 2 {
+				<-free
+			}
+			return nil
+		})
+		f.open(Spec{Replicas: on(1, 2, 3), Removing: on(3)})
+		time.Sleep(3 * time.Second)
+		if n := len(p.Members().Voters); n != 2 {
+			t.Errorf("%d voters", n)
+		}
+		f.mu.Lock()
+		if n := len(f.brokers[0].placed); n != 1 {
+			t.Errorf("placed was told %d times", n)
+		}
+		f.mu.Unlock()
+		close(free)
+		wantPlaced(t, f, 1, on(1, 2))
+	})
+}

@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -215,7 +216,7 @@ func (g *Group) install(snap *pb.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	g.staged, g.last, g.conf = nil, t, snap.Metadata.ConfState
+	g.staged, g.last, g.conf, g.confAt = nil, t, snap.Metadata.ConfState, t
 	g.out.Conf = &snap.Metadata.ConfState
 	g.hw, g.out.Committed = max(g.hw, ref.Next), true
 	return nil
@@ -267,10 +268,21 @@ func (g *Group) applyConf(e *pb.Entry) {
 	g.conf = *g.rn.ApplyConfChange(cc)
 	conf := g.conf
 	g.out.Conf = &conf
-	// Nothing rests on it: after a restart the change is applied again.
-	if err := g.log.SaveConf(e.Index, conf); err != nil {
+	g.confIndex = e.Index
+	g.saveConf()
+}
+
+// notSaved is the ticket of a configuration that could not be written: Tick tries again.
+const notSaved store.Ticket = math.MaxUint64
+
+// saveConf writes the configuration. No message rests on it: after a restart the change is applied again.
+func (g *Group) saveConf() {
+	t, err := g.log.SaveConf(g.confIndex, g.conf)
+	if err != nil {
+		t = notSaved
 		g.logger.Warn("save configuration", "partition", g.log.TP().String(), "error", err)
 	}
+	g.confAt = t
 }
 
 // send gives a message to the driver, with the way to its payload.

@@ -66,12 +66,14 @@ type Group struct {
 
 	logger *slog.Logger
 
-	proposed []batch.Batch            // reserved, and not yet seen in a storage message
-	arrived  map[entryKey]batch.Batch // of the messages stepped since the last flush
-	hard     pb.HardState             // what was saved last
-	conf     pb.ConfState
-	role     Role
-	hw       kafkaproto.Offset
+	proposed  []batch.Batch            // reserved, and not yet seen in a storage message
+	arrived   map[entryKey]batch.Batch // of the messages stepped since the last flush
+	hard      pb.HardState             // what was saved last
+	conf      pb.ConfState
+	confAt    store.Ticket // of the write of conf
+	confIndex uint64       // of the entry that made it
+	role      Role
+	hw        kafkaproto.Offset
 
 	staged *store.Staging // files of a snapshot that was stepped
 
@@ -140,6 +142,10 @@ func (g *Group) HighWatermark() kafkaproto.Offset { return g.hw }
 
 // Conf is the configuration in force.
 func (g *Group) Conf() pb.ConfState { return g.conf }
+
+// ConfDurable tells whether a restart here finds Conf, or a later one. Until then the members of the
+// configuration before may be needed for it, and must not be taken away.
+func (g *Group) ConfDurable() bool { return g.confAt <= g.durable }
 
 // Self is the own replica id.
 func (g *Group) Self() uint64 { return g.self }
@@ -304,7 +310,12 @@ func (g *Group) Observe(ev store.Event) {
 func (g *Group) synced(t store.Ticket) { g.durable = max(g.durable, t) }
 
 // Tick tells that one tick of time has passed.
-func (g *Group) Tick() { g.rn.Tick() }
+func (g *Group) Tick() {
+	if g.confAt == notSaved {
+		g.saveConf()
+	}
+	g.rn.Tick()
+}
 
 // Campaign begins an election now. A leader that is known is forgotten first: its lease would make the
 // others refuse.
