@@ -77,6 +77,10 @@ func (l *load) fail(format string, args ...any) {
 
 // client makes a franz-go client that comes back quickly after a crash of the broker.
 func (l *load) client(o ...kgo.Opt) (*kgo.Client, error) {
+	if strings.Contains(l.address, ",") {
+		// A broker that is paused keeps its connections: who waits for it goes on only after this.
+		o = append(o, kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
+	}
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(strings.Split(l.address, ",")...),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),

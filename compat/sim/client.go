@@ -118,7 +118,7 @@ func (c *Client) send(b *Broker, x *write) bool {
 	c.w.check.accepted(b, p, c.p)
 	x.broker, x.boot, x.since, x.base = b, b.boot, 0, a.BaseOffset
 	boot := b.boot
-	p.WhenCommitted(a.End, func(err error) {
+	p.WhenAppended(a, func(err error) {
 		if x.done || x.broker != b || x.boot != boot {
 			return // an answer that came too late
 		}

@@ -30,7 +30,10 @@ type Log interface {
 }
 
 // partitionLog is a partition of the engine as a Log.
-type partitionLog struct{ *engine.Partition }
+type partitionLog struct {
+	*engine.Partition
+	cuts uint64 // of the log when the shard was loaded: a cut since then means that it was deposed
+}
 
 // OnPartition is the Log of a partition led by this broker. One whose log cannot be used has no
 // coordinator (NOT_COORDINATOR, as in Kafka, where it has no leader): its log looks empty when it
@@ -39,13 +42,18 @@ func OnPartition(p *engine.Partition) (Log, error) {
 	if err := p.Offline(); err != nil {
 		return nil, kafkaproto.Faultf(kerr.NotCoordinator, "%v", err)
 	}
-	return partitionLog{p}, nil
+	return partitionLog{p, p.Cuts()}, nil
 }
 
 // Append implements Log.
 func (p partitionLog) Append(b batch.Batch, now int64) (kafkaproto.Offset, error) {
 	res, err := p.Partition.Append(b, engine.AppendOptions{NowMs: now})
 	return res.End, err
+}
+
+// WhenCommitted implements Log.
+func (p partitionLog) WhenCommitted(end kafkaproto.Offset, fn func(error)) {
+	p.WhenPassed(end, p.cuts, fn)
 }
 
 // Read implements Log.

@@ -17,7 +17,8 @@
 //	E2  Nothing at or above the high watermark is read by anybody.
 //	E3  Every function given to WhenCommitted is called exactly once, without locks held: with
 //	    nil when the offset is committed, or with an error when it never will be here. A leader that
-//	    was deposed does not guess: it waits until what it wrote is committed or cut off.
+//	    was deposed does not guess: it waits until what it wrote is committed or cut off. An offset alone
+//	    does not name what was written there: who asks late says when it was appended (Cuts).
 //	E4  A watcher is told of every move it could miss: it registers first and reads after.
 //	E5  Who holds a group's lock does all that is in its inbox: no group has a goroutine, none waits for
 //	    a sync or a socket under the lock, and callers that come together are done together.

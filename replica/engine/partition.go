@@ -25,6 +25,7 @@ type Partition struct {
 
 	hw        atomic.Int64
 	minInSync atomic.Int32          // min.insync.replicas
+	cuts      atomic.Uint64         // how often a tail was cut off; it moves with mu held
 	replica   atomic.Uint64         // the id of the replica here; 0: not known, in the solo form
 	gone      atomic.Pointer[error] // why it is out of service for good; set with mu held
 
@@ -32,6 +33,7 @@ type Partition struct {
 		sync.Mutex
 		waits    []commitWait // ascending by end
 		watchers []*Watcher
+		cutAt    []kafkaproto.Offset // of the last cuts
 	}
 }
 
@@ -132,6 +134,7 @@ type AppendResult struct {
 	AppendTime int64             // of the original when Duplicate, else -1
 	LogStart   kafkaproto.Offset
 	Duplicate  bool
+	Cuts       uint64 // how often the log had been cut off before; WhenAppended asks for it
 }
 
 // Append writes one admitted batch at the log end, patching its base offset and leader epoch in
@@ -146,20 +149,20 @@ func (p *Partition) Append(b batch.Batch, o AppendOptions) (AppendResult, error)
 			return AppendResult{}, err
 		}
 	}
-	a, err := p.append(b, o)
+	a, cuts, err := p.append(b, o)
 	if err != nil {
 		return AppendResult{}, errOffline(p.tp, err)
 	}
 	return AppendResult{
 		BaseOffset: a.BaseOffset, End: a.End, AppendTime: a.AppendTime,
-		LogStart: p.log.StartOffset(), Duplicate: a.Duplicate,
+		LogStart: p.log.StartOffset(), Duplicate: a.Duplicate, Cuts: cuts,
 	}, nil
 }
 
-func (p *Partition) append(b batch.Batch, o AppendOptions) (store.Appended, error) {
+func (p *Partition) append(b batch.Batch, o AppendOptions) (a store.Appended, cuts uint64, err error) {
 	if r := p.rep.Load(); r != nil {
-		if a, err := r.append(b, o); !errors.Is(err, errSolo) {
-			return a, err
+		if a, cuts, err := r.append(b, o); !errors.Is(err, errSolo) {
+			return a, cuts, err
 		}
 	}
 	p.form.RLock()
@@ -167,21 +170,41 @@ func (p *Partition) append(b batch.Batch, o AppendOptions) (store.Appended, erro
 		p.form.RUnlock()
 		return p.append(b, o)
 	}
-	a, err := p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
+	cuts = p.cuts.Load()
+	a, err = p.log.Append(b, store.AppendOptions{NowMs: o.NowMs})
 	p.form.RUnlock()
 	if err == nil && !a.Duplicate {
 		p.advance() // relaxed: what is written is visible
 	}
-	return a, err
+	return a, cuts, err
 }
 
-// WhenCommitted calls fn once the high watermark has reached end (E3), at once when it has.
+// WhenAppended calls fn once what was appended is committed (E3), at once when it is; with an error once it
+// is known that it was cut off, or will not be committed here.
+func (p *Partition) WhenAppended(a AppendResult, fn func(error)) { p.WhenPassed(a.End, a.Cuts, fn) }
+
+// WhenCommitted is WhenAppended for who has seen the log up to end just now.
 func (p *Partition) WhenCommitted(end kafkaproto.Offset, fn func(error)) {
-	if p.HighWatermark() >= end {
+	p.WhenPassed(end, p.cuts.Load(), fn)
+}
+
+// Cuts is how often a tail of the log was cut off since it was opened.
+func (p *Partition) Cuts() uint64 { return p.cuts.Load() }
+
+// WhenPassed is WhenCommitted for who saw the log up to end when it had been cut off cuts times (Cuts):
+// that the high watermark has passed an offset says nothing of records that another leader has replaced.
+func (p *Partition) WhenPassed(end kafkaproto.Offset, cuts uint64, fn func(error)) {
+	// The high watermark is asked first: it passes what replaces a tail only after the cut is counted.
+	if p.HighWatermark() >= end && p.cuts.Load() == cuts {
 		fn(nil)
 		return
 	}
 	p.mu.Lock()
+	if p.cutSinceLocked(cuts) < end {
+		p.mu.Unlock()
+		fn(errCut(p.tp, end))
+		return
+	}
 	// Both are asked again under the lock: who sets them takes it before it looks at the waits.
 	if p.HighWatermark() >= end {
 		p.mu.Unlock()

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -96,6 +97,7 @@ type proposal struct {
 	a    store.Appended
 	err  error
 	done bool
+	cuts uint64 // of the log, when it was proposed
 }
 
 // newReplicated puts the log into its replicated form and makes the group.
@@ -157,7 +159,7 @@ func (r *replicated) assign(s *Spec) {
 }
 
 // append proposes one batch and writes it. Many callers at once are done by the first of them.
-func (r *replicated) append(b batch.Batch, o AppendOptions) (store.Appended, error) {
+func (r *replicated) append(b batch.Batch, o AppendOptions) (store.Appended, uint64, error) {
 	w := &proposal{b: b, o: o}
 	r.in.Lock()
 	r.in.proposals = append(r.in.proposals, w)
@@ -170,7 +172,7 @@ func (r *replicated) append(b batch.Batch, o AppendOptions) (store.Appended, err
 	r.mu.Unlock()
 	after.run()
 	r.wake() // what came in while the lock was held
-	return w.a, w.err
+	return w.a, w.cuts, w.err
 }
 
 // wake has the engine run the group when something waits in its inbox.
@@ -336,6 +338,7 @@ func (r *replicated) propose(w *proposal) (store.Appended, error) {
 		return store.Appended{}, kafkaproto.Faultf(kerr.NotLeaderForPartition,
 			"this broker does not lead %s in epoch %d any more", r.p.tp, e)
 	}
+	w.cuts = r.p.cuts.Load()
 	return r.g.Propose(w.b, store.AppendOptions{NowMs: w.o.NowMs})
 }
 
@@ -427,6 +430,11 @@ func (r *replicated) ticked(after *after) {
 // truncated fails the waits for what was cut off: it is in no log any more, or never will be here.
 func (p *Partition) truncated(at kafkaproto.Offset, after *after) {
 	p.mu.Lock()
+	p.cuts.Add(1)
+	if len(p.mu.cutAt) == cutsKept {
+		p.mu.cutAt = slices.Delete(p.mu.cutAt, 0, 1)
+	}
+	p.mu.cutAt = append(p.mu.cutAt, at)
 	n := len(p.mu.waits)
 	for n > 0 && p.mu.waits[n-1].end > at {
 		n--
@@ -434,10 +442,30 @@ func (p *Partition) truncated(at kafkaproto.Offset, after *after) {
 	lost := slices.Clone(p.mu.waits[n:])
 	p.mu.waits = slices.Delete(p.mu.waits, n, len(p.mu.waits))
 	p.mu.Unlock()
-	err := kafkaproto.Faultf(kerr.NotLeaderForPartition, "another leader of %s has begun at offset %d", p.tp, at)
 	for _, w := range lost {
-		after.add(func() { w.fn(err) })
+		after.add(func() { w.fn(errCut(p.tp, w.end)) })
 	}
+}
+
+// cutsKept is how many cuts are remembered for who asks late.
+const cutsKept = 32
+
+// cutSinceLocked is the lowest offset at which the log was cut off since it had been cuts times: what
+// lies below is as it was. The caller holds mu.
+func (p *Partition) cutSinceLocked(cuts uint64) kafkaproto.Offset {
+	n := int(p.cuts.Load() - cuts)
+	if n > len(p.mu.cutAt) {
+		return 0 // it is not known any more
+	}
+	lowest := kafkaproto.Offset(math.MaxInt64)
+	for _, at := range p.mu.cutAt[len(p.mu.cutAt)-n:] {
+		lowest = min(lowest, at)
+	}
+	return lowest
+}
+
+func errCut(tp kafkaproto.TopicPartition, end kafkaproto.Offset) error {
+	return kafkaproto.Faultf(kerr.NotLeaderForPartition, "another leader of %s has replaced what was appended up to offset %d", tp, end)
 }
 
 // committed shows a new high watermark and answers who waited for it.

@@ -282,7 +282,11 @@ func TestReplicatedAppendAndFailover(t *testing.T) {
 		}
 
 		f.isolate(1, true)
-		_, lost := appendOne(t, p, "never seen") // written by a leader that has no majority any more
+		_, lost := appendOne(t, p, "never seen")                                    // written by a leader that has no majority any more
+		late, err := p.Append(oneRecord("nor this"), AppendOptions{NowMs: testNow}) // and asked for when all is over
+		if err != nil {
+			t.Fatal(err)
+		}
 		q := f.leader(1)
 		if q.Leadership().Epoch <= p.Leadership().Epoch && p.Leadership().Leading {
 			t.Errorf("epochs: %+v then %+v", p.Leadership(), q.Leadership())
@@ -302,8 +306,14 @@ func TestReplicatedAppendAndFailover(t *testing.T) {
 		if err := fateOf(lost); !errors.Is(err, kerr.NotLeaderForPartition) {
 			t.Errorf("what another leader has replaced is told %v", err)
 		}
+		mustCommit(t, f.leader(), "at the offset of what was cut off")
 		f.same(1, 2, 3)
-		if hw := f.at(1).HighWatermark(); hw != 21 {
+		asked := make(chan error, 1)
+		p.WhenAppended(late, func(err error) { asked <- err })
+		if err := fateOf(asked); !errors.Is(err, kerr.NotLeaderForPartition) {
+			t.Errorf("what another leader has replaced is told %v, when it is asked for late", err)
+		}
+		if hw := f.at(1).HighWatermark(); hw != 22 {
 			t.Errorf("high watermark %d", hw)
 		}
 	})

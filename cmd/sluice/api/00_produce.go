@@ -120,7 +120,7 @@ func (op *produceOp) appendTo(
 	}
 	op.pending.Add(1)
 	rp.ErrorCode = kerr.RequestTimedOut.Code // until the commit says better
-	p.WhenCommitted(res.End, func(err error) { op.committed(rp, t, err) })
+	p.WhenAppended(res, func(err error) { op.committed(rp, t, err) })
 }
 
 // admissible is what is checked before the batch itself.
