@@ -17,7 +17,8 @@ type Client struct {
 	w     *World
 	p     *Part
 	pid   kafkaproto.ProducerID
-	next  int32 // sequence of the next new batch
+	next  int32                  // sequence of the next new batch
+	epoch kafkaproto.LeaderEpoch // the highest of the leaders written to: clients do not go back
 	open  []*write
 	acked int
 	more  int // new writes to be sent although all is healed
@@ -38,18 +39,24 @@ func newClient(w *World, p *Part, pid kafkaproto.ProducerID) *Client {
 	return &Client{w: w, p: p, pid: pid}
 }
 
-// leader is the broker that says it leads.
+// leader is a broker that says it leads, in no earlier epoch than the leader before. One that was deposed may
+// be among them: what it does not take from a client that has been elsewhere tells nothing.
 func (c *Client) leader() *Broker {
 	var found []*Broker
 	for _, b := range c.w.brokers {
-		if b.up && b.crashed == nil && b.engine.Get(c.p.tp.Topic, 0) != nil {
+		if !b.up || b.crashed != nil {
+			continue
+		}
+		if p := b.engine.Get(c.p.tp.Topic, 0); p != nil && p.LeaderEpoch() >= c.epoch {
 			found = append(found, b)
 		}
 	}
 	if len(found) == 0 {
 		return nil
 	}
-	return found[c.w.rng.IntN(len(found))] // a deposed one may be among them
+	at := found[c.w.rng.IntN(len(found))]
+	c.epoch = at.engine.ByID(c.p.id).LeaderEpoch()
+	return at
 }
 
 // step sends a new batch or repeats old ones.
@@ -111,7 +118,7 @@ func (c *Client) send(b *Broker, x *write) bool {
 			if c.lower(x) {
 				return false // an earlier one is not there yet: it goes first
 			}
-			c.w.fail("acknowledged", "%s sequence %d to %d: %v", c.p.tp, x.sequence, b.node, err)
+			c.w.fail("acknowledged", "%s sequence %d to %d: %v\n%s", c.p.tp, x.sequence, b.node, err, c.w.state())
 		}
 		return false
 	}

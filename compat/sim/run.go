@@ -84,9 +84,20 @@ func (w *World) faults(b *Broker) {
 		w.note("%d hands over", b.node)
 		b.engine.HandOver()
 	}
+	if w.chance(m.Isolate) {
+		w.note("%d is cut off", b.node)
+		w.Stats.Cuts++
+		for _, other := range w.brokers {
+			if other != b {
+				w.net.Cut(b.node, other.node)
+				w.net.Cut(other.node, b.node)
+			}
+		}
+	}
 	if w.chance(m.Cut) {
 		to := w.brokers[w.rng.IntN(len(w.brokers))]
 		if to != b {
+			w.Stats.Cuts++
 			w.note("cut %d to %d", b.node, to.node)
 			if w.rng.IntN(2) == 0 {
 				w.net.Break(b.node, to.node)
@@ -280,7 +291,17 @@ func (w *World) quiet() {
 			w.fail("quiet", "%d groups get ticks on %d\n%s", n, b.node, w.state())
 		}
 	}
+	w.solo()
 	w.wakes()
+}
+
+// solo counts the partitions that are in their solo form.
+func (w *World) solo() {
+	for _, p := range w.parts {
+		if len(p.replicas) == 1 && w.broker(p.replicas[0].Node).engine.ByID(p.id).Alone() {
+			w.Stats.Solo++
+		}
+	}
 }
 
 // wakes writes once more to each partition: it must be answered without an election.

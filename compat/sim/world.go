@@ -42,7 +42,7 @@ type World struct {
 
 // Stats says how much happened.
 type Stats struct {
-	Crashes, Acked, Failovers, Moves, Packets, Lost, Files, Solo, Full, Broken int
+	Crashes, Acked, Failovers, Moves, Packets, Lost, Files, Solo, Full, Broken, Cuts int
 }
 
 // Add adds what happened in another world.
@@ -57,6 +57,7 @@ func (s *Stats) Add(o Stats) {
 	s.Solo += o.Solo
 	s.Full += o.Full
 	s.Broken += o.Broken
+	s.Cuts += o.Cuts
 }
 
 // Part is a partition as the controller knows it.
@@ -77,7 +78,7 @@ type Mood struct {
 	Produce, Sync, Upkeep                               int
 	Kill, Power, MidWrite, Restart                      int
 	Cut, Heal, Lose, Repeat, Delay, Stall, Move, Delete int
-	Full, SyncError, Slow, HandOver, Again              int
+	Full, SyncError, Slow, HandOver, Again, Isolate     int
 	Skew                                                int // thousandths by which a clock may run fast or slow
 }
 
@@ -88,13 +89,17 @@ var Moods = []Mood{
 		Lose: 50, Repeat: 30, Delay: 200, Move: 3, Delete: 3, Slow: 5, Again: 5},
 	{Name: "crashes", Produce: 500, Sync: 500, Upkeep: 50, Kill: 8, Power: 10, MidWrite: 10, Restart: 60, Lose: 5,
 		Delay: 50, Move: 2, Delete: 2},
-	{Name: "cuts", Produce: 500, Sync: 700, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Cut: 20, Heal: 40, Lose: 10,
+	{Name: "cuts", Produce: 500, Sync: 700, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Cut: 10, Isolate: 8, Heal: 12, Lose: 10,
 		Delay: 100, Stall: 5, Move: 2, Delete: 2, HandOver: 2, Skew: 100},
 	{Name: "moves", Produce: 500, Sync: 700, Upkeep: 100, Kill: 2, Power: 2, MidWrite: 1, Restart: 30, Lose: 5, Delay: 50,
 		Move: 30, Delete: 10, Again: 30},
 	{Name: "disks", Produce: 600, Sync: 500, Upkeep: 100, Kill: 2, Power: 4, MidWrite: 5, Restart: 40, Stall: 10, Full: 8,
 		SyncError: 4, Move: 3, Delete: 5, Again: 5},
-	{Name: "all", Produce: 500, Sync: 600, Upkeep: 80, Kill: 3, Power: 4, MidWrite: 4, Restart: 40, Cut: 8, Heal: 30,
+	{Name: "idle", Produce: 20, Sync: 700, Upkeep: 50, Kill: 2, Power: 2, Restart: 20, Cut: 2, Isolate: 2, Heal: 10, Lose: 100,
+		Delay: 50, Move: 3, Delete: 3, HandOver: 2},
+	{Name: "terms", Produce: 700, Sync: 300, Upkeep: 30, Power: 15, MidWrite: 15, Restart: 150, Isolate: 10, Heal: 20,
+		Lose: 20, Delay: 100, HandOver: 10},
+	{Name: "all", Produce: 500, Sync: 600, Upkeep: 80, Kill: 3, Power: 4, MidWrite: 4, Restart: 40, Cut: 6, Isolate: 4, Heal: 15,
 		Lose: 20, Repeat: 20, Delay: 80, Stall: 3, Move: 10, Delete: 8, Full: 3, SyncError: 1, Slow: 3, HandOver: 4,
 		Again: 10, Skew: 200},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -336,6 +337,9 @@ func (e *Engine) All() []*Partition {
 	all := make([]*Partition, 0, len(e.mu.byTP))
 	for _, p := range e.mu.byTP {
 		all = append(all, p)
+	}
+	if e.sched.manual { // a simulation repeats itself, and maps have no order
+		slices.SortFunc(all, func(a, b *Partition) int { return byName(a.tp, b.tp) })
 	}
 	return all
 }

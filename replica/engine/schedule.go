@@ -60,14 +60,16 @@ func (e *Engine) Tick() {
 		active = append(active, r)
 	}
 	e.quiet.mu.Unlock()
-	if e.sched.manual { // a simulation repeats itself, and maps have no order
-		slices.SortFunc(active, func(a, b *replicated) int {
-			return cmp.Or(strings.Compare(a.p.tp.Topic, b.p.tp.Topic), cmp.Compare(a.p.tp.Partition, b.p.tp.Partition))
-		})
+	if e.sched.manual {
+		slices.SortFunc(active, func(a, b *replicated) int { return byName(a.p.tp, b.p.tp) })
 	}
 	for _, r := range active {
 		r.tick()
 	}
+}
+
+func byName(a, b kafkaproto.TopicPartition) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // enqueue has a worker run the group, once for however many calls.
