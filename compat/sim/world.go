@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/raft/v3/raftpb"
+
 	"github.com/sluicelog/sluice/kafkaproto"
 	"github.com/sluicelog/sluice/kafkaproto/clock"
 	"github.com/sluicelog/sluice/log/store"
@@ -79,6 +81,7 @@ type Mood struct {
 	Kill, Power, MidWrite, Restart                      int
 	Cut, Heal, Lose, Repeat, Delay, Stall, Move, Delete int
 	Full, SyncError, Slow, HandOver, Again, Isolate     int
+	AtWord                                              int // per such word, not per step
 	Skew                                                int // thousandths by which a clock may run fast or slow
 }
 
@@ -87,7 +90,7 @@ var Moods = []Mood{
 	{Name: "fair", Produce: 600, Sync: 800, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Move: 2, Delete: 2},
 	{Name: "lossy", Produce: 500, Sync: 700, Upkeep: 50, Kill: 2, Power: 2, MidWrite: 2, Restart: 20, Cut: 4, Heal: 20,
 		Lose: 50, Repeat: 30, Delay: 200, Move: 3, Delete: 3, Slow: 5, Again: 5},
-	{Name: "crashes", Produce: 500, Sync: 500, Upkeep: 50, Kill: 8, Power: 10, MidWrite: 10, Restart: 60, Lose: 5,
+	{Name: "crashes", Produce: 500, Sync: 500, Upkeep: 50, Kill: 8, Power: 10, MidWrite: 10, Restart: 60, AtWord: 100, Lose: 5,
 		Delay: 50, Move: 2, Delete: 2},
 	{Name: "cuts", Produce: 500, Sync: 700, Upkeep: 50, Kill: 1, Power: 1, Restart: 20, Cut: 10, Isolate: 8, Heal: 12, Lose: 10,
 		Delay: 100, Stall: 5, Move: 2, Delete: 2, HandOver: 2, Skew: 100},
@@ -97,11 +100,11 @@ var Moods = []Mood{
 		SyncError: 4, Move: 3, Delete: 5, Again: 5},
 	{Name: "idle", Produce: 20, Sync: 700, Upkeep: 50, Kill: 2, Power: 2, Restart: 20, Cut: 2, Isolate: 2, Heal: 10, Lose: 100,
 		Delay: 50, Move: 3, Delete: 3, HandOver: 2},
-	{Name: "terms", Produce: 700, Sync: 300, Upkeep: 30, Power: 15, MidWrite: 15, Restart: 150, Isolate: 10, Heal: 20,
+	{Name: "terms", Produce: 700, Sync: 300, Upkeep: 30, Power: 15, MidWrite: 15, Restart: 150, AtWord: 300, Isolate: 10, Heal: 20,
 		Lose: 20, Delay: 100, HandOver: 10},
 	{Name: "all", Produce: 500, Sync: 600, Upkeep: 80, Kill: 3, Power: 4, MidWrite: 4, Restart: 40, Cut: 6, Isolate: 4, Heal: 15,
 		Lose: 20, Repeat: 20, Delay: 80, Stall: 3, Move: 10, Delete: 8, Full: 3, SyncError: 1, Slow: 3, HandOver: 4,
-		Again: 10, Skew: 200},
+		Again: 10, AtWord: 50, Skew: 200},
 }
 
 // New makes a world of 3 to 5 brokers with a few partitions.
@@ -246,6 +249,7 @@ func (w *World) placed(id kafkaproto.PartitionID, on []engine.Replica) {
 func (w *World) fate(p transport.Packet) transport.Fate {
 	w.Stats.Packets++
 	fmt.Fprint(w.digest, p.From, p.To, p.Kind)
+	w.atWord(p)
 	delay := func() time.Duration { return time.Duration(w.rng.IntN(400)) * time.Microsecond }
 	if w.healing {
 		return transport.Fate{Delays: []time.Duration{delay()}}
@@ -268,6 +272,32 @@ func (w *World) fate(p transport.Packet) transport.Fate {
 		f.Delays = append(f.Delays, time.Duration(w.rng.IntN(100))*time.Millisecond)
 	}
 	return f
+}
+
+// atWord may have the power go just when a broker has given its vote, or begun to send a change of the
+// configuration: it must stand by that when it is back, which is often at once.
+func (w *World) atWord(p transport.Packet) {
+	if p.Kind != transport.PacketRaft || w.healing {
+		return
+	}
+	word := p.Message.Raft.Type == pb.MsgVoteResp
+	for _, e := range p.Message.Raft.Entries {
+		word = word || e.Type != pb.EntryNormal
+	}
+	if !word || !w.chance(w.mood.AtWord) {
+		return
+	}
+	b := w.broker(p.From)
+	boot, again := b.boot, w.rng.IntN(3) > 0
+	w.clock.AfterFunc(time.Duration(w.rng.IntN(300))*time.Microsecond, func() {
+		if !b.up || b.boot != boot || w.healing {
+			return
+		}
+		b.crash(vfs.PowerCrash)
+		if again {
+			b.start()
+		}
+	})
 }
 
 func (w *World) chance(thousandths int) bool { return w.rng.IntN(1000) < thousandths }

@@ -58,7 +58,7 @@ var mutants = []mutant{
 	{"a removed leader's own late acknowledgement", "replica/group/flush.go", "err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {",
 		"errors.Is(err, err) && err != nil {"},
 	{"bytes that were cut off are sent", "replica/group/payload.go",
-		"got.BaseOffset() != d.Base ||\n			got.LeaderEpoch() != kafkaproto.LeaderEpoch(d.term) {", "got.BaseOffset() != d.Base {"},
+		"got.BaseOffset() != d.Base ||\n			got.LeaderEpoch() != kafkaproto.LeaderEpoch(d.term) {", "got.BaseOffset() != d.Base || got.LeaderEpoch() < kafkaproto.LeaderEpoch(0) {"},
 	{"a move is done before the change is applied", "replica/engine/reconcile.go", "	if !r.caughtUp(promote) {", "	if len(promote) > 1<<10 {"},
 	{"log starts beyond the high watermark are taken at once", "log/store/replica.go", "		if side.Index > index {", "		if side.Index > index+1<<10 {"},
 }
