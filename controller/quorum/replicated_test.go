@@ -226,6 +226,8 @@ func TestNoController(t *testing.T) {
 			}
 			b.stop()
 		}
+		// Before that it would send the command on to who led, and not know what became of it.
+		f.until("nobody is taken for the leader", func() bool { return left.controller().Leadership().Leader < 0 })
 		began := time.Now()
 		err := made(left.controller().Do(createCmd("x")))
 		if !errors.Is(err, kerr.NotController) || time.Since(began) < commandTimeout {
@@ -234,7 +236,8 @@ func TestNoController(t *testing.T) {
 		waiting := do(left.controller(), createCmd("y"))
 		lead.start()
 		f.until("answered", func() bool { return len(waiting) == 1 })
-		if err := <-waiting; err != nil {
+		// Who leads may change once more on the way: then it is not known what became of it (Q11).
+		if err := <-waiting; err != nil && !errors.Is(err, kerr.RequestTimedOut) {
 			t.Error(err)
 		}
 	})
