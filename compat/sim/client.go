@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -82,6 +83,13 @@ func (c *Client) step() {
 	at := c.leader()
 	if at == nil {
 		return
+	}
+	// A leader that has never heard of the producer takes any sequence as its first: what has no answer from
+	// another broker goes there before what is new.
+	if slices.ContainsFunc(c.open, func(x *write) bool { return !x.done && x.broker != nil && x.broker != at }) {
+		for _, x := range c.open {
+			x.broker = nil
+		}
 	}
 	for _, x := range c.open {
 		if x.broker == nil && !x.done && !c.send(at, x) {

@@ -144,7 +144,7 @@ func (w *World) makeRoom(b *Broker) {
 func (w *World) joinAll() {
 	for _, a := range w.brokers {
 		for _, b := range w.brokers {
-			if a != b && a.up {
+			if a != b {
 				w.net.Heal(a.node, b.node)
 			}
 		}

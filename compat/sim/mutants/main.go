@@ -123,11 +123,11 @@ func caught(out string, err error) (seed int, how string) {
 		return seed, "panic: " + short(m[4])
 	}
 	all := begunLine.FindAllStringSubmatch(out, -1)
-	if len(all) == 0 {
-		return -1, "did not run: " + short(out)
+	if at := strings.Index(out, "\npanic: "); at >= 0 && len(all) > 0 {
+		seed, _ = strconv.Atoi(all[len(all)-1][1])
+		return seed, short(out[at+1:])
 	}
-	seed, _ = strconv.Atoi(all[len(all)-1][1])
-	return seed, "panic or no end"
+	return -1, fmt.Sprintf("%v: %s", err, short(out)) // somebody has ended it: it proves nothing
 }
 
 // short is the beginning of a message, without what differs from run to run.

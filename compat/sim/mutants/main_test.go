@@ -37,8 +37,8 @@ func TestCaught(t *testing.T) {
 		{"ok", nil, -1, ""},
 		{"   run.go:1: seed 17 (all), heals: x is not led\n", failed, 17, "heals"},
 		{"panic: seed 4 (fair): store: entry 3 is gone\nmore", failed, 4, "panic: store: entry 3 is gone"},
-		{"=== RUN   TestWorlds/0\n=== RUN   TestWorlds/1\npanic: test timed out", failed, 1, "panic or no end"},
-		{"no such thing", failed, -1, "did not run: no such thing"},
+		{"=== RUN   TestWorlds/0\n=== RUN   TestWorlds/1\npanic: test timed out", failed, 1, "panic: test timed out"},
+		{"=== RUN   TestWorlds/0", failed, -1, "exit status 1: === RUN   TestWorlds/0"},
 	} {
 		if seed, how := caught(c.out, c.err); seed != c.seed || how != c.how {
 			t.Errorf("%q: %d %q", c.out, seed, how)
